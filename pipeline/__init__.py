@@ -1,0 +1,1 @@
+"""Repositories in, verified rows out: a plain library that knows neither Dagster nor torch."""

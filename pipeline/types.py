@@ -1,0 +1,204 @@
+"""The nouns of the pipeline. Frozen, unknown fields refused; an id is the hash of what it names, so a rerun finds its own rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sandbox.types import Limits, TestOutcome
+
+Language = Literal["go", "cpp", "c", "html", "java", "javascript", "php", "python"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+Domain = Literal[
+    "data_processing",
+    "multimodal",
+    "sql",
+    "security",
+    "qemu",
+    "model_training",
+    "environment_interaction",
+    "web_service",
+]
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
+
+INFRASTRUCTURE = "infrastructure"
+"""The failure class of everything that is our fault or the network's: retried on request, never a label."""
+
+
+def content_id(prefix: str, *parts: object) -> str:
+    """`prefix-` + 16 hex digits of the SHA-256 of the parts as canonical JSON."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return f"{prefix}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+class Record(BaseModel):
+    """Base of all rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Repository(Record):
+    """A repository at one commit or version, as a source lists it."""
+
+    source: str
+    """Name of the source plug-in: `registry`, `local` …"""
+    full_name: str
+    """`owner/name`, or `ecosystem/name` for packages, e.g. `debian/gron`."""
+    commit: str
+    """Commit, version, or content hash of a plain directory."""
+    language: Language
+    locator: str
+    """What the source needs to fetch it again; never a secret. For `local` a path relative to the configuration file."""
+    archive_sha256: str | None = None
+    """Expected hash of the archive where the source pins one."""
+
+    @property
+    def repository_id(self) -> str:
+        return content_id("repo", self.source, self.full_name, self.commit)
+
+    @property
+    def name(self) -> str:
+        """Last part of the full name, safe as a directory and image name."""
+        tail = self.full_name.rsplit("/", 1)[-1].lower()
+        return "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in tail).strip("-.") or "repository"
+
+
+class Checkout(Record):
+    """What was found when a repository was fetched."""
+
+    repository_id: str
+    tree_sha256: str
+    """Hash of the normalised tar of the tree; the tar is `data/sources/<tree_sha256>.tar`."""
+    n_files: int
+    n_bytes: int
+    license: str | None
+    """SPDX id, or None when no licence text was recognised."""
+    license_path: str | None
+    license_sha256: str | None
+    warnings: tuple[str, ...] = ()
+
+
+class Score(Record):
+    """How likely a repository is to give a working image."""
+
+    repository_id: str
+    scorer: str
+    """`name@version` of the scorer."""
+    score: float = Field(ge=0.0, le=1.0)
+    kept: bool
+    features: dict[str, float]
+
+
+class VerifierFile(Record):
+    path: str
+    """Name below the folder of the tests, e.g. `test_state.py`."""
+    content: str
+
+
+class Verifier(Record):
+    """The files and the command that judge a final state."""
+
+    kind: Literal["pytest"] = "pytest"
+    files: tuple[VerifierFile, ...]
+    command: str = "pytest"
+    timeout_s: int = 120
+    passing_tests: tuple[str, ...] = ()
+    """Test ids that passed on the oracle's state at admission; a verdict `passed` needs exactly this set."""
+
+    @property
+    def sha256(self) -> str:
+        text = json.dumps([[f.path, f.content] for f in self.files] + [self.command, list(self.passing_tests)], ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class TaskInstance(Record):
+    """One task in one image."""
+
+    repository_id: str
+    image_digest: str
+    instruction: str
+    solution: tuple[str, ...]
+    """Commands of the reference solution, one step each, run in a fresh bash in the working directory."""
+    verifier: Verifier
+    generator: str
+    domain: str = "general"
+    language: Language
+    family: str
+    """What kind of end state is judged, e.g. `printed_text`, `created_file`, `built_program`."""
+    seed: int = 0
+    difficulty: Literal["easy", "medium", "hard"]
+    state_scope: Literal["workdir", "full", "live"] = "full"
+    limits: Limits = Limits()
+    context_ids: tuple[str, ...] = ()
+    provenance: dict[str, str]
+    """Where the task came from: document, line, heading, sha256 of the document …"""
+
+    @property
+    def instance_id(self) -> str:
+        return content_id("task", self.repository_id, self.image_digest, self.instruction, list(self.solution), self.verifier.sha256)
+
+
+class Action(Record):
+    """What an agent decided."""
+
+    thought: str = ""
+    command: str | None = None
+    """Next command, or None to hand in."""
+
+
+class Step(Record):
+    """One decision and what came of it."""
+
+    index: int
+    observation: str
+    """What the agent saw before deciding."""
+    thought: str = ""
+    action: str
+    """The command, or the empty string when the agent handed in."""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    tokens: int = 0
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class Trajectory(Record):
+    """All steps of one attempt of one agent at one instance."""
+
+    instance_id: str
+    agent: str
+    model: str | None = None
+    sampling: dict[str, Any] = Field(default_factory=dict)
+    sample: int = 0
+    """Which of the samples of this agent on this instance."""
+    steps: tuple[Step, ...]
+    stop_reason: Literal["submitted", "max_steps", "max_seconds"]
+    state_reference: str
+    """Name of the frozen final state."""
+
+    @property
+    def trajectory_id(self) -> str:
+        return trajectory_id(self.instance_id, self.agent, self.model, self.sampling, self.sample)
+
+
+def trajectory_id(instance_id: str, agent: str, model: str | None, sampling: Mapping[str, Any], sample: int) -> str:
+    """Known before the attempt is made, so that a resumed run recognises what it has."""
+    return content_id("traj", instance_id, agent, model, dict(sampling), sample)
+
+
+class VerificationResult(Record):
+    """The verdict on one final state."""
+
+    trajectory_id: str
+    outcome: Literal["passed", "failed", "error"]
+    tests: tuple[TestOutcome, ...]
+    seconds: float
+    integrity: tuple[str, ...] = ()
+    """Flags that limit how far the verdict may be trusted; empty when there is nothing to say."""
+    failure_class: str | None = None
+    """Why there is no verdict (`outcome == "error"`): infrastructure, verifier_broken, state_lost."""
+    log_tail: str = ""

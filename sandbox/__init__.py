@@ -1,0 +1,1 @@
+"""Runs commands in isolation. Knows no task, no model and no Dagster."""

@@ -1,0 +1,81 @@
+"""The contract of a sandbox. Every backend passes the same contract suite (tests/contract)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits
+
+
+class Sandbox(Protocol):
+    """One isolated machine started from an image."""
+
+    @property
+    def image_digest(self) -> str:
+        """Digest of the image it started from."""
+
+    def execute(self, command: str, *, timeout_s: float, user: str | None = None) -> ExecResult:
+        """Run `command` in a fresh `bash` in the working directory of the image; files persist between calls.
+
+        At the time limit every process of the sandbox is ended, files stay, and the result says `timed_out`.
+        Raises SandboxUnavailable when the sandbox or the engine is gone.
+        """
+
+    def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
+        """Write files (absolute path -> content), parents created. Raises SandboxUnavailable."""
+
+    def get(self, path: str, *, max_bytes: int) -> bytes | None:
+        """Content of one regular file, None when there is none. Symlinks are not followed.
+
+        Raises ValueError when it is larger than `max_bytes`, SandboxUnavailable when the engine is gone.
+        """
+
+    def changes(self) -> list[FileChange]:
+        """What differs from the image, sorted by path; a file touched but equal in content, mode and type is left out.
+
+        /proc, /sys, /dev and /run are never looked at. Raises SandboxUnavailable.
+        """
+
+    def freeze(self, reference: str) -> FrozenState:
+        """End every process, keep the file system under `reference`. The sandbox can only be closed afterwards.
+
+        Raises SandboxUnavailable.
+        """
+
+    def close(self) -> None:
+        """Remove the sandbox. Safe to call twice, never raises for a sandbox that is gone."""
+
+
+class Backend(Protocol):
+    """Starts sandboxes."""
+
+    @property
+    def name(self) -> str:
+        """Name stored on rows, e.g. `docker`."""
+
+    def start(self, image_digest: str, limits: Limits) -> Sandbox:
+        """A fresh sandbox. Raises ImageMissing or SandboxUnavailable."""
+
+    def restore(self, state: FrozenState, limits: Limits) -> Sandbox:
+        """A fresh sandbox over a frozen file system. Raises ImageMissing or SandboxUnavailable."""
+
+    def judge(
+        self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float
+    ) -> Judgement:
+        """Run pytest files (name -> text) with the trusted interpreter on a fresh copy of `state`, network off.
+
+        The tests see the file system of the sandbox at `/`, with the image's working directory as cwd.
+        Raises VerifierBroken, ImageMissing or SandboxUnavailable.
+        """
+
+    def has_state(self, reference: str) -> bool:
+        """Whether a frozen state is still kept. Raises SandboxUnavailable."""
+
+    def discard(self, reference: str) -> None:
+        """Forget a frozen state; safe to call twice. Raises SandboxUnavailable."""
+
+    def reap(self) -> int:
+        """Remove sandboxes whose driver process is dead or whose lifetime is over; returns how many.
+
+        Sandboxes of a living driver are never touched. Raises SandboxUnavailable.
+        """

@@ -1,0 +1,143 @@
+"""The values that cross the border of the sandbox package. Frozen, and unknown fields are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Frozen(BaseModel):
+    """A value object: immutable, and a misspelled field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(Frozen):
+    """What one sandbox may use."""
+
+    memory_mb: int = Field(default=2048, gt=0)
+    """Memory and memory+swap, MiB."""
+    cpus: float = Field(default=1.0, gt=0)
+    """CPU share, cores."""
+    pids: int = Field(default=512, gt=0)
+    """Processes and threads."""
+    lifetime_s: int = Field(default=3600, gt=0)
+    """Seconds until the sandbox ends itself, whatever happens to its driver."""
+    network: Literal["none", "bridge"] = "none"
+    """`bridge` is for fetching pinned, hashed archives only; agents and verifiers always get `none`."""
+
+
+class ExecResult(Frozen):
+    """What one command did. A failure or a timeout of the command is a result, never an exception."""
+
+    exit_code: int | None
+    """None when the command was stopped at its time limit."""
+    output: str
+    """Standard output and error in the order written, decoded with replacement, cut to head + tail."""
+    output_bytes: int
+    """Bytes the command really wrote."""
+    truncated: bool
+    """True when `output` is not all of it."""
+    timed_out: bool
+    seconds: float
+
+
+class FileChange(Frozen):
+    """One path that differs between a sandbox and its image."""
+
+    path: str
+    """Absolute path in the sandbox, non-UTF-8 bytes replaced."""
+    kind: Literal["added", "modified", "deleted"]
+    type: Literal["file", "directory", "symlink", "other"]
+    sha256: str | None = None
+    """Of the content of a regular file, or of the target of a symlink; None for others and for deletions."""
+    size: int = 0
+    """Bytes; 0 unless a regular file."""
+    mode: int = 0
+    """Permission bits, e.g. 0o755."""
+
+
+class FrozenState(Frozen):
+    """The file system of a finished sandbox. No process survives in it; it can be restored any number of times."""
+
+    reference: str
+    """Name under which the backend finds it again, also after a restart of the driver."""
+    image_digest: str
+    """Image the sandbox had started from."""
+
+
+class BuildLimits(Frozen):
+    """What one image build may use."""
+
+    timeout_s: int = Field(default=600, gt=0)
+    memory_mb: int = Field(default=4096, gt=0)
+    cpus: float = Field(default=2.0, gt=0)
+
+
+class ImageSpec(Frozen):
+    """What to build."""
+
+    name: str
+    """Short name used in tags and logs: lower case, digits, '-', '.'."""
+    dockerfile: str
+    """Text of the Dockerfile."""
+    context: Path | None = None
+    """Uncompressed tar archive that is the build context; None for an empty context."""
+    context_sha256: str = ""
+    """Content hash of the context, part of the cache key."""
+    context_files: dict[str, str] = Field(default_factory=dict)
+    """Further small files (path -> text) placed over the context."""
+    workdir: str | None = None
+    """Working directory that the image must end with; None leaves the Dockerfile's."""
+
+
+FailureClass = Literal[
+    "base_missing",
+    "build_failed",
+    "build_timeout",
+    "dockerfile_invalid",
+    "needs_buildkit",
+    "context_invalid",
+    "infrastructure",
+]
+
+
+class ImageBuild(Frozen):
+    """The outcome of building an ImageSpec."""
+
+    status: Literal["built", "failed"]
+    digest: str | None = None
+    """Image id `sha256:…`; None unless built."""
+    cached: bool = False
+    """True when an image with the same content hash was there already and nothing was built."""
+    size_bytes: int = 0
+    seconds: float = 0.0
+    failure_class: FailureClass | None = None
+    reason: str = ""
+    """One line for people."""
+    log_tail: str = ""
+    """Last 4,000 characters of the build log."""
+
+
+class TestOutcome(Frozen):
+    """What became of one test of a verifier."""
+
+    __test__ = False
+
+    test_id: str
+    """`file.py::test_name`."""
+    outcome: Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+    message: str = ""
+    """First 500 characters of the reason, empty when passed."""
+
+
+class Judgement(Frozen):
+    """What the verifier runtime saw. All fields are from our own interpreter, none from a file in the sandbox."""
+
+    tests: tuple[TestOutcome, ...]
+    exit_code: int
+    """pytest's own exit code, for the log only; never the verdict."""
+    seconds: float
+    log_tail: str = ""

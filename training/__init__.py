@@ -1,0 +1,1 @@
+"""GPU side: reads published snapshots and nothing else of the pipeline's working data."""
