@@ -1,0 +1,115 @@
+"""Judges final states by running code, and replays recorded attempts to see whether the verdict holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+from pipeline.types import INFRASTRUCTURE, Record, Step, TaskInstance, Trajectory, VerificationResult
+from pipeline.verdict import verdict
+from sandbox.errors import ImageMissing, VerifierBroken
+from sandbox.protocol import Backend, Sandbox
+from sandbox.types import FrozenState, Judgement
+
+JUDGE_LIFETIME_MARGIN_S = 60
+"""How long a judging sandbox may outlive the time limit of its verifier, s."""
+
+
+def judge(task: TaskInstance, state: FrozenState, backend: Backend) -> Judgement:
+    """Run the task's verifier on a frozen state. Raises VerifierBroken, ImageMissing or SandboxUnavailable."""
+    limits = task.limits.model_copy(update={"lifetime_s": task.verifier.timeout_s + JUDGE_LIFETIME_MARGIN_S})
+    files = {file.path: file.content for file in task.verifier.files}
+    return backend.judge(state, files, limits=limits, timeout_s=task.verifier.timeout_s)
+
+
+def verify(task: TaskInstance, trajectory: Trajectory, backend: Backend) -> VerificationResult:
+    """The verdict on the frozen final state of an attempt.
+
+    A broken verifier or a lost state is an `error` with its class, never a failed attempt. Raises
+    SandboxUnavailable: the caller tries again.
+    """
+    started = time.monotonic()
+
+    def result(outcome: Literal["passed", "failed", "error"], **fields: object) -> VerificationResult:
+        return VerificationResult.model_validate(
+            {
+                "trajectory_id": trajectory.trajectory_id,
+                "outcome": outcome,
+                "tests": (),
+                "seconds": time.monotonic() - started,
+                **fields,
+            }
+        )
+
+    state = FrozenState(reference=trajectory.state_reference, image_digest=task.image_digest)
+    try:
+        judgement = judge(task, state, backend)
+        outcome = verdict(judgement.tests, task.verifier.passing_tests)
+    except ImageMissing as error:
+        return result("error", failure_class=INFRASTRUCTURE, log_tail=f"the frozen state is gone: {error}")
+    except VerifierBroken as error:
+        return result("error", failure_class="verifier_broken", log_tail=str(error))
+    return result(outcome, tests=judgement.tests, log_tail=judgement.log_tail)
+
+
+class Replay(Record):
+    """A recorded verdict beside the verdict of the same commands carried out again."""
+
+    trajectory_id: str
+    recorded: Literal["passed", "failed"]
+    replayed: Literal["passed", "failed", "error"]
+    reason: str = ""
+    """Why the two differ, or why there is no second verdict; empty when they agree."""
+
+    @property
+    def same(self) -> bool:
+        return self.recorded == self.replayed
+
+
+def replay(
+    task: TaskInstance,
+    trajectory: Trajectory,
+    recorded: Literal["passed", "failed"],
+    backend: Backend,
+    *,
+    command_timeout_s: float,
+) -> Replay:
+    """Carry out the recorded commands in a fresh sandbox and judge again. Nothing recorded is changed.
+
+    A missing image or a broken verifier is a differing row with its reason. Raises SandboxUnavailable.
+    """
+
+    def compared(replayed: Literal["passed", "failed", "error"], reason: str = "") -> Replay:
+        return Replay(trajectory_id=trajectory.trajectory_id, recorded=recorded, replayed=replayed, reason=reason)
+
+    reference = f"replay-{trajectory.trajectory_id}"
+    try:
+        sandbox = backend.start(task.image_digest, task.limits)
+        try:
+            differing = _act_again(trajectory.steps, sandbox, command_timeout_s)
+            state = sandbox.freeze(reference)
+        finally:
+            sandbox.close()
+        judgement = judge(task, state, backend)
+        again = verdict(judgement.tests, task.verifier.passing_tests)
+    except (ImageMissing, VerifierBroken) as error:
+        return compared("error", str(error))
+    finally:
+        backend.discard(reference)
+    if again == recorded:
+        return compared(again)
+    failed = [test.test_id for test in judgement.tests if test.outcome != "passed"]
+    return compared(again, "; ".join([f"tests not passed: {failed}", *differing]))
+
+
+def _act_again(steps: Sequence[Step], sandbox: Sandbox, command_timeout_s: float) -> list[str]:
+    """Run the recorded actions; returns a line for each whose exit code is another one this time."""
+    differing = []
+    for step in steps:
+        if not step.action:
+            continue
+        result = sandbox.execute(step.action, timeout_s=command_timeout_s)
+        if result.exit_code != step.exit_code:
+            differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
+    return differing
