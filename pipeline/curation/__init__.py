@@ -1,0 +1,1 @@
+"""Keeps a data set clean: near copies, contamination, secrets, licences."""
