@@ -147,6 +147,14 @@ _INSTANCES: dict[str, pa.DataType] = {
     "gates": _GATES,
 }
 
+_SELECTIONS: dict[str, pa.DataType] = {
+    "instance_id": _TEXT,
+    "repository_id": _TEXT,
+    "selected": pa.bool_(),
+    "near_copy_of": _TEXT,
+    "similarity": pa.float64(),
+}
+
 _TRAJECTORIES: dict[str, pa.DataType] = {
     "trajectory_id": _TEXT,
     "instance_id": _TEXT,
@@ -220,6 +228,7 @@ TABLES: dict[str, TableSchema] = {
         _working("scores", 1, _SCORES),
         _working("image_builds", 1, _IMAGE_BUILDS, 1_000),
         _working("instances", 1, _INSTANCES, 1_000),
+        _working("selections", 1, _SELECTIONS),
         _working("trajectories", 1, _TRAJECTORIES, 100),
         _working("verifications", 1, _VERIFICATIONS, 1_000),
     )

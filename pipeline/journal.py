@@ -1,0 +1,228 @@
+"""What became of each item of each stage, in one SQLite file: durable before the next item starts.
+
+An item and its rows are recorded in one transaction. The rows wait here as Arrow data until a flush has put them into
+the working tables; a flush that was cut off is repeated under the same number, which the tables recognise.
+
+Not here: who works on items and when (batch.py), the tables themselves (tables.py).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from pipeline.errors import ConfigurationError
+from pipeline.locks import exclusive
+from pipeline.schemas import clean_text
+from pipeline.types import Record
+
+_VERSION = 1
+
+_LAYOUT = """
+CREATE TABLE IF NOT EXISTS journal (id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS items (
+    stage TEXT NOT NULL, key TEXT NOT NULL, attempt INTEGER NOT NULL, failure_class TEXT, reason TEXT NOT NULL,
+    started_at TEXT NOT NULL, seconds REAL NOT NULL, tables TEXT NOT NULL, PRIMARY KEY (stage, key, attempt));
+CREATE INDEX IF NOT EXISTS items_by_key ON items (key);
+CREATE TABLE IF NOT EXISTS pending (
+    number INTEGER PRIMARY KEY, stage TEXT NOT NULL, name TEXT NOT NULL, rows BLOB NOT NULL, sequence INTEGER);
+CREATE TABLE IF NOT EXISTS sequences (stage TEXT PRIMARY KEY, last INTEGER NOT NULL);
+"""
+
+
+class Failure(Record):
+    """Why an item has no result."""
+
+    failure_class: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One attempt at one item."""
+
+    stage: str
+    key: str
+    attempt: int
+    """1, 2 …"""
+    failure: Failure | None
+    started_at: str
+    """ISO time, UTC."""
+    seconds: float
+    tables: tuple[str, ...]
+    """Tables that have rows of this attempt."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that go into the tables together, under one number."""
+
+    sequence: int
+    tables: dict[str, pa.Table]
+
+
+class Journal:
+    """The journal of one data folder. Close it, or use it in a `with`; safe to use from threads and processes."""
+
+    def __init__(self, root: Path) -> None:
+        """`root` is the data folder. Raises ConfigurationError when other code's layout is found."""
+        self.path = root.resolve() / "tables" / "journal.sqlite"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._thread_lock = threading.Lock()
+        with exclusive(root.resolve() / "locks" / "journal.lock", "the journal"):
+            self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            raise ConfigurationError(
+                f"{self.path} has layout {version}, this code knows {_VERSION}: use the code that wrote it, "
+                "or another data folder"
+            )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.executescript(_LAYOUT)
+        if self._connection.execute("SELECT count(*) FROM journal").fetchone()[0] == 0:
+            self._connection.execute("INSERT INTO journal VALUES (?)", (uuid.uuid4().hex,))
+        self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+        self.id: str = self._connection.execute("SELECT id FROM journal").fetchone()[0]
+        """Name of this file's numbering: a new journal beside old tables starts a new one."""
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._thread_lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk has rolled back already
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def record(self, entry: Entry, tables: Mapping[str, pa.Table]) -> None:
+        """Keep an attempt and its rows, both or neither; they are on disk when this returns."""
+        failure = entry.failure
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    entry.stage,
+                    clean_text(entry.key),
+                    entry.attempt,
+                    failure.failure_class if failure else None,
+                    clean_text(failure.reason) if failure else "",
+                    entry.started_at,
+                    entry.seconds,
+                    json.dumps(entry.tables),
+                ),
+            )
+            connection.executemany(
+                "INSERT INTO pending (stage, name, rows) VALUES (?, ?, ?)",
+                [(entry.stage, name, _packed(table)) for name, table in tables.items()],
+            )
+
+    def latest(self, stage: str, keys: Sequence[str]) -> dict[str, Entry]:
+        """The last attempt of each of these items, by key; without those never done."""
+        with self._thread_lock:
+            self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY)")
+            self._connection.execute("BEGIN")
+            self._connection.execute("DELETE FROM wanted")
+            self._connection.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((clean_text(k),) for k in keys))
+            self._connection.execute("COMMIT")
+        query = "SELECT items.* FROM items JOIN wanted USING (key) WHERE stage = ? ORDER BY attempt"
+        return {entry.key: entry for entry in self._entries(query, stage)}
+
+    def find(self, prefix: str) -> list[Entry]:
+        """All attempts at items whose key starts so, of any stage, in the order they were started."""
+        query = "SELECT * FROM items WHERE substr(key, 1, length(?1)) = ?1 ORDER BY started_at, stage, key, attempt"
+        return self._entries(query, clean_text(prefix))
+
+    def _entries(self, query: str, parameter: str) -> list[Entry]:
+        with self._thread_lock:
+            found = self._connection.execute(query, (parameter,)).fetchall()
+        return [
+            Entry(
+                stage=stage,
+                key=key,
+                attempt=attempt,
+                failure=None if failure_class is None else Failure(failure_class=failure_class, reason=reason),
+                started_at=started_at,
+                seconds=seconds,
+                tables=tuple(json.loads(tables)),
+            )
+            for stage, key, attempt, failure_class, reason, started_at, seconds, tables in found
+        ]
+
+    def groups(self, stage: str) -> Iterator[Group]:
+        """What must go into the tables, oldest first: first what a cut-off flush had numbered, then the rest."""
+        with self._transaction() as connection:
+            waiting = connection.execute(
+                "SELECT count(*) FROM pending WHERE stage = ? AND sequence IS NULL", (stage,)
+            ).fetchone()[0]
+            if waiting:
+                connection.execute(
+                    "INSERT INTO sequences VALUES (?, 1) ON CONFLICT (stage) DO UPDATE SET last = last + 1", (stage,)
+                )
+                connection.execute(
+                    "UPDATE pending SET sequence = (SELECT last FROM sequences WHERE stage = ?1) "
+                    "WHERE stage = ?1 AND sequence IS NULL",
+                    (stage,),
+                )
+            numbers = connection.execute(
+                "SELECT DISTINCT sequence FROM pending WHERE stage = ? ORDER BY sequence", (stage,)
+            ).fetchall()
+        for (sequence,) in numbers:
+            with self._thread_lock:
+                found = self._connection.execute(
+                    "SELECT name, rows FROM pending WHERE stage = ? AND sequence = ? ORDER BY number", (stage, sequence)
+                ).fetchall()
+            parts: dict[str, list[pa.Table]] = {}
+            for name, rows in found:
+                parts.setdefault(name, []).append(_unpacked(rows))
+            yield Group(
+                sequence, {name: pa.concat_tables(part, promote_options="default") for name, part in parts.items()}
+            )
+
+    def flushed(self, stage: str, sequence: int) -> None:
+        """Drop the rows of a group that is in the tables."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM pending WHERE stage = ? AND sequence = ?", (stage, sequence))
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._connection.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpacked(rows: bytes) -> pa.Table:
+    return pa.ipc.open_stream(rows).read_all()
