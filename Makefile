@@ -1,0 +1,38 @@
+# Everything honours TOUCHSTONE_DATA (the data folder, default: data).
+.DEFAULT_GOAL := run
+.PHONY: run test lint ui doctor down lock
+
+run:
+	infra/bootstrap.sh run
+	.venv/bin/touchstone run $(ARGS)
+
+# pytest comes last: its summary is the end of the output. Without an engine the tests that need one fail.
+test:
+	infra/bootstrap.sh test
+	@$(MAKE) --no-print-directory lint
+	.venv/bin/pytest -n auto --dist=worksteal --require docker $(ARGS)
+
+lint:
+	@test -e .venv/.stamp-test || infra/bootstrap.sh test
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+ui:
+	infra/bootstrap.sh ui
+
+doctor:
+	infra/bootstrap.sh venv
+	.venv/bin/touchstone doctor $(ARGS)
+
+down:
+	infra/bootstrap.sh down
+
+# Rewrites both locks with the newest versions that pyproject.toml allows.
+COMPILE = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--no-header --no-annotate --no-emit-index-url
+lock:
+	infra/bootstrap.sh venv
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml

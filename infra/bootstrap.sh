@@ -1,0 +1,481 @@
+#!/usr/bin/env bash
+# Makes a machine ready: a virtual environment with our packages, and a Docker engine.
+#
+#   infra/bootstrap.sh [--data DIR] [run|test|venv|engine|ui|down]
+#
+#   run     virtual environment and engine (default)      venv    the virtual environment alone
+#   test    the same with the development packages        engine  the engine alone
+#   ui      run, then Dagster in the foreground           down    stop what was started for this data folder
+#
+# An engine that answers is used as it is. Only where there is none, and only as root, a private one is started; its
+# layers, socket, bridge and address range belong to one data folder, so that two folders never meet. Everything may
+# be interrupted at any moment and called again.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+PATH=$PATH:/usr/sbin:/sbin
+mode=run
+data=${TOUCHSTONE_DATA:-$root/data}
+
+say() { printf 'bootstrap: %s\n' "$*" >&2; }
+die() {
+    printf 'bootstrap: error: %s\n' "$@" >&2
+    exit 1
+}
+
+# ---------------------------------------------------------------------------------------------------------- packages
+
+# The first interpreter that is new enough.
+find_python() {
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
+    die "Python 3.11 or newer is needed and none is on PATH; install it (Debian/Ubuntu: apt-get install python3.11)"
+}
+
+# Names of the Debian packages that the wanted parts still lack, one a line.
+missing_packages() {
+    local part
+    for part in "$@"; do
+        case $part in
+        venv)
+            "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+                "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
+            ;;
+        engine)
+            command -v dockerd >/dev/null || echo docker.io
+            command -v iptables >/dev/null || echo iptables
+            command -v ip >/dev/null || echo iproute2
+            # Base images are made with it where no image registry can be reached.
+            command -v debootstrap >/dev/null || printf '%s\n' debootstrap debian-archive-keyring
+            [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+            ;;
+        esac
+    done
+}
+
+policy=/usr/sbin/policy-rc.d
+policy_mark='# written by touchstone: packages must not start services'
+
+restore_policy() {
+    if grep -qsF "$policy_mark" "$policy"; then rm -f "$policy"; fi
+    if [ -e "$policy.touchstone" ]; then mv -f "$policy.touchstone" "$policy"; fi
+}
+
+install_packages() {
+    local lacking
+    lacking=$(missing_packages "$@")
+    [ -n "$lacking" ] || return 0
+    lacking=${lacking//$'\n'/ }
+    if [ "$EUID" != 0 ] || ! command -v apt-get >/dev/null; then
+        die "these Debian packages, or what they are called here, are missing: $lacking" \
+            "install them, or run this script as root on Debian or Ubuntu"
+    fi
+    (
+        flock 7
+        say "installing $lacking"
+        # The docker.io package would start a system-wide engine, which nobody asked for.
+        restore_policy
+        trap restore_policy EXIT
+        if [ -e "$policy" ]; then mv "$policy" "$policy.touchstone"; fi
+        printf '#!/bin/sh\n%s\nexit 101\n' "$policy_mark" >"$policy"
+        chmod 755 "$policy"
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get -qq -o DPkg::Lock::Timeout=300 update >&2
+        # shellcheck disable=SC2086 # a list of words
+        apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 install -y --no-install-recommends $lacking >&2
+    ) 7>/run/touchstone.lock
+    lacking=$(missing_packages "$@")
+    [ -z "$lacking" ] || die "still missing after the installation: ${lacking//$'\n'/ }"
+}
+
+# ----------------------------------------------------------------------------------------------- virtual environment
+
+venv=$root/.venv
+
+# A setting of pip, from its environment variable or its files; uv reads neither.
+pip_setting() {
+    local variable=PIP_${1^^}
+    variable=${variable//-/_}
+    if [ -n "${!variable:-}" ]; then
+        echo "${!variable}"
+    else
+        "$venv/bin/python" -m pip config get "global.$1" 2>/dev/null || true
+    fi
+}
+
+uv_install() {
+    local -a options=(--python "$venv/bin/python" --compile-bytecode --quiet)
+    local value word
+    value=$(pip_setting index-url)
+    if [ -n "$value" ]; then options+=(--default-index "$value"); fi
+    for word in $(pip_setting extra-index-url); do options+=(--index "$word"); done
+    for word in $(pip_setting find-links); do options+=(--find-links "$word"); done
+    value=$(pip_setting cert)
+    SSL_CERT_FILE=${value:-${SSL_CERT_FILE:-}} "$venv/bin/uv" pip install "${options[@]}" "$@"
+}
+
+pip_install() {
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# A process of its own, so that its lock ends with it.
+ensure_venv() (
+    local kind=$1 lock=requirements.lock stamp
+    if [ "$kind" = test ]; then lock=requirements-dev.lock; fi
+    exec 8<"$root"
+    flock 8
+    stamp=$(cd "$root" && { "$python" -VV && pwd -P && cat pyproject.toml requirements.lock requirements-dev.lock; } | sha256sum)
+    if [ "$(cat "$venv/.stamp-$kind" 2>/dev/null)" = "$stamp" ]; then return; fi
+    say "making $venv ($kind)"
+    # Without any stamp an earlier call was interrupted, and what it left cannot be trusted.
+    if ! cat "$venv"/.stamp-* >/dev/null 2>&1 || ! "$venv/bin/python" -c '' 2>/dev/null; then
+        "$python" -m venv --clear "$venv"
+    fi
+    rm -f "$venv"/.stamp-*
+    if [ -x "$venv/bin/uv" ] || pip_install uv; then
+        uv_install -r "$root/$lock"
+        uv_install --no-deps -e "$root"
+    else
+        say "uv cannot be installed, going on with pip (slower)"
+        pip_install -r "$root/$lock"
+        pip_install --no-deps -e "$root"
+    fi
+    # The development packages come on top of the others, at the same versions.
+    if [ "$kind" = test ]; then echo "$stamp" >"$venv/.stamp-run"; fi
+    echo "$stamp" >"$venv/.stamp-$kind"
+)
+
+# ------------------------------------------------------------------------------------------------------------ engine
+
+answers() {
+    "$python" - "$1" 2>/dev/null <<'PYTHON'
+import socket, sys
+
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.settimeout(5)
+    connection.connect(sys.argv[1])
+    connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")
+    sys.exit(b" 200 " not in connection.recv(64))
+PYTHON
+}
+
+# Prints one field of engine.json; nothing when the file is absent or broken.
+recorded() {
+    "$python" - "$data/engine.json" "$1" 2>/dev/null <<'PYTHON' || true
+import json, sys
+
+value = json.load(open(sys.argv[1]))[sys.argv[2]]
+print(value if isinstance(value, str) else json.dumps(value))
+PYTHON
+}
+
+record() {
+    "$python" -c 'import json, sys; print(json.dumps({"socket": sys.argv[1], "owned": sys.argv[2] == "true"}))' \
+        "$1" "$2" >"$data/engine.json.new"
+    mv "$data/engine.json.new" "$data/engine.json"
+}
+
+# Succeeds when engine.json names an engine that answers, after choosing a foreign one if need be.
+engine_found() {
+    local candidate
+    candidate=$(recorded socket)
+    if [ -n "$candidate" ] && answers "$candidate"; then return 0; fi
+    # Our images are in our own engine: once there is one, it is started again and never swapped for another.
+    if [ "$(recorded owned)" = true ]; then return 1; fi
+    case ${DOCKER_HOST:-} in
+    '') ;;
+    unix://*)
+        candidate=${DOCKER_HOST#unix://}
+        if answers "$candidate"; then record "$candidate" false; return 0; fi
+        say "DOCKER_HOST is $DOCKER_HOST, where no engine answers; looking further"
+        ;;
+    *) die "DOCKER_HOST is $DOCKER_HOST; sandboxes need an engine on this machine, so unset it or name a unix:// socket" ;;
+    esac
+    candidate=/var/run/docker.sock
+    if [ -S "$candidate" ] && [ ! -w "$candidate" ]; then
+        die "$candidate is there, and you may not use it; join the group docker (usermod -aG docker NAME) or run as root"
+    fi
+    if answers "$candidate"; then record "$candidate" false; return 0; fi
+    return 1
+}
+
+refuse_unfit_machine() {
+    [ "$(uname -s)" = Linux ] || die "no Docker engine answers; start one and call again (a private one needs Linux)"
+    [ "$EUID" = 0 ] || die "no Docker engine answers, and only root can start one" \
+        "install one (Debian/Ubuntu: apt-get install docker.io) and join the group docker, or run this script as root"
+    # The layers of an engine are an overlay file system, and overlays cannot be nested.
+    case $(stat -f -c %T "$data") in
+    overlayfs | overlay) die "$data is on overlayfs, where an engine cannot keep images" \
+        "name a folder on another disk with --data or TOUCHSTONE_DATA (in a container: a mounted volume)" ;;
+    esac
+    unshare --mount true 2>/dev/null || die "root may not make namespaces here (a container without privileges?)" \
+        "start the container with --privileged, or hand it the socket of an engine at /var/run/docker.sock"
+}
+
+# Processes of our engine, known by our run folder in their command line (the pattern comes by a pipe, so that grep
+# does not find itself): the engine, its containerd and one shim for each container.
+engine_processes() {
+    local file program
+    for file in $(grep -alsF --file=- /proc/[0-9]*/cmdline <<<"$run/"); do
+        program=$(tr '\0' '\n' <"$file" 2>/dev/null | head -n 1 || true)
+        case ${program##*/} in dockerd | containerd | containerd-shim*) basename "$(dirname "$file")" ;; esac
+    done
+}
+
+# What a killed engine left running. A new one has its own mount namespace and could not use it.
+end_leftovers() {
+    local pid child
+    for pid in $(engine_processes); do
+        for child in $(cat "/proc/$pid/task/"*/children 2>/dev/null || true); do
+            # containerd starts the shims, which are in this list themselves; below a shim are the containers.
+            if grep -qa containerd-shim "/proc/$pid/cmdline" 2>/dev/null; then kill -9 "$child" 2>/dev/null || true; fi
+        done
+        kill -9 "$pid" 2>/dev/null || true
+    done
+}
+
+# One of 512 small networks in the range reserved for tests of network equipment, which no real network uses; the
+# first free one, counted from our hash. Routes wider than /8 are those of a VPN for everything: no hindrance.
+free_subnet() {
+    ip -4 route show table all | "$python" -c '
+import ipaddress, re, sys
+
+used = [ipaddress.ip_network(word, strict=False) for word in re.findall(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?", sys.stdin.read())]
+subnets = list(ipaddress.ip_network("198.18.0.0/15").subnets(new_prefix=24))
+first = int(sys.argv[1], 16) % len(subnets)
+for subnet in subnets[first:] + subnets[:first]:
+    if not any(subnet.overlaps(network) for network in used if network.prefixlen >= 8):
+        print(subnet)
+        break
+' "$key"
+}
+
+drop_rules() {
+    local table rule
+    for table in nat filter; do
+        iptables -w -t "$table" -S 2>/dev/null | grep -F -- " $bridge " | sed 's/^-A/-D/' | while read -r rule; do
+            # shellcheck disable=SC2086 # the words of one rule
+            iptables -w -t "$table" $rule
+        done || true
+    done
+}
+
+drop_bridge() {
+    drop_rules
+    if ip link show "$bridge" >/dev/null 2>&1; then ip link delete "$bridge"; fi
+}
+
+# The engine is told to leave the firewall alone: it would flush the chains of any other engine on this machine.
+make_bridge() {
+    local subnet
+    drop_bridge
+    subnet=$(free_subnet)
+    [ -n "$subnet" ] || die "no free address range in 198.18.0.0/15 for the bridge of the engine"
+    ip link add "$bridge" type bridge
+    ip address add "${subnet%.0/24}.1/24" dev "$bridge"
+    ip link set "$bridge" up
+    iptables -w -t nat -I POSTROUTING -s "$subnet" ! -o "$bridge" -j MASQUERADE
+    iptables -w -I FORWARD -i "$bridge" ! -o "$bridge" -j ACCEPT
+    iptables -w -I FORWARD -o "$bridge" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+}
+
+# Runs as `bash -c` in a mount namespace of the engine's own, which ends with it: no mount is left on the machine.
+# shellcheck disable=SC2016 # expanded there
+inside='
+set -eu
+while read -r type options target; do
+    mkdir -p "$target"
+    mount -t "$type" -o "$options" "$type" "$target"
+done <<<"$1"
+shift
+# In a container with control groups version 2 no process may stay in the group that hands out controllers.
+groups=/sys/fs/cgroup
+if [ -e "$groups/cgroup.type" ] && ! grep -qw memory "$groups/cgroup.subtree_control"; then
+    mkdir -p "$groups/init"
+    while read -r pid; do echo "$pid" >"$groups/init/cgroup.procs" || true; done <"$groups/cgroup.procs"
+    sed "s/[^ ]*/+&/g" "$groups/cgroup.controllers" >"$groups/cgroup.subtree_control"
+fi
+# The engine would share the containerd of a system-wide engine, and that one its names, if it saw it.
+if [ -d /run/containerd ]; then mount -t tmpfs tmpfs /run/containerd; fi
+cd /
+exec "$@"
+'
+
+start_engine() {
+    local mounts pid waited
+    mkdir -p "$run" "$data/docker"
+    end_leftovers
+    rm -f "$socket" "$run/docker.pid"
+    (
+        flock 7
+        make_bridge
+    ) 7>/run/touchstone.lock
+    mounts=$(cd "$root" && "$python" -B -c '
+from pathlib import Path
+from sandbox.cgroups import missing_mounts
+for mount in missing_mounts(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()):
+    print(mount.type, mount.options, mount.target)')
+    # Settings in /etc/docker/daemon.json are for another engine, and clash with ours.
+    echo '{}' >"$run/daemon.json"
+    say "starting an engine, log in $data/docker.log"
+    # Signals that a caller ignores would stay ignored in every container, and lock files open in the engine.
+    setsid env --default-signal unshare --mount --propagation slave bash -c "$inside" inside "$mounts" \
+        dockerd --config-file "$run/daemon.json" --host "unix://$socket" --data-root "$data/docker" \
+        --exec-root "$run/exec" --pidfile "$run/docker.pid" --storage-driver overlay2 \
+        --bridge "$bridge" --iptables=false --ip6tables=false \
+        >"$data/docker.log" 2>&1 </dev/null 8>&- 9>&- &
+    pid=$!
+    for ((waited = 0; waited < 300; waited++)); do
+        if [ -S "$socket" ] && answers "$socket"; then
+            record "$socket" true
+            return
+        fi
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    tail -n 20 "$data/docker.log" >&2
+    stop_engine
+    die "the engine did not answer within 30 s; the end of its log is above, all of it in $data/docker.log"
+}
+
+ensure_engine() (
+    local waited
+    exec 9<"$data"
+    flock 9
+    if engine_found; then return; fi
+    refuse_unfit_machine
+    # A busy engine may be slow to answer, and its containers must not pay for that.
+    for ((waited = 0; waited < 30; waited++)); do
+        engine_runs || break
+        if answers "$socket"; then record "$socket" true; return; fi
+        sleep 1
+    done
+    if engine_runs; then die "our engine runs and does not answer; \"infra/bootstrap.sh down\" ends it"; fi
+    start_engine
+)
+
+engine_runs() {
+    local pid
+    pid=$(cat "$run/docker.pid" 2>/dev/null || true)
+    [ -n "$pid" ] && grep -qsaF -- "$data/docker" "/proc/$pid/cmdline"
+}
+
+# Ends the engine that was started for this data folder, and nothing else.
+stop_engine() {
+    local waited
+    if engine_runs; then
+        kill "$(cat "$run/docker.pid")"
+        for ((waited = 0; waited < 300; waited++)); do
+            engine_runs || break
+            sleep 0.1
+        done
+    fi
+    end_leftovers
+    drop_bridge
+    rm -rf "$run"
+}
+
+# ---------------------------------------------------------------------------------------------------------- Dagster
+
+home=$data/dagster
+
+start_ui() {
+    local port
+    port=$("$python" -c '
+import socket
+for port in range(3000, 3100):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break')
+    [ -n "$port" ] || die "no free port between 3000 and 3099"
+    mkdir -p "$home"
+    cp "$root/infra/dagster.yaml" "$home/dagster.yaml"
+    echo $$ >"$home/ui.pid"
+    printf 'Dagster: http://127.0.0.1:%s (ready in about half a minute; Ctrl-C or "make down" ends it)\n' "$port"
+    export DAGSTER_HOME=$home TOUCHSTONE_DATA=$data
+    cd "$root"
+    # Started in the background of a script it would ignore the signals that end it.
+    exec env --default-signal "$venv/bin/dagster" dev --workspace workspace.yaml --host 127.0.0.1 --port "$port"
+}
+
+stop_ui() {
+    local pid waited
+    pid=$(cat "$home/ui.pid" 2>/dev/null || true)
+    if [ -n "$pid" ] && grep -qszxF -- "DAGSTER_HOME=$home" "/proc/$pid/environ"; then
+        kill "$pid"
+        for ((waited = 0; waited < 200; waited++)); do
+            [ -e "/proc/$pid" ] || break
+            sleep 0.1
+        done
+        say "stopped Dagster"
+    fi
+    rm -f "$home/ui.pid"
+}
+
+# ------------------------------------------------------------------------------------------------------------- main
+
+down() {
+    [ -d "$data" ] || return 0
+    stop_ui
+    exec 9<"$data"
+    flock 9
+    if [ "$(recorded owned)" = true ] || [ -d "$run" ]; then
+        [ "$EUID" = 0 ] || die "the engine of $data runs as root; only root can stop it"
+        stop_engine
+        say "stopped the engine of $data"
+    elif [ -e "$data/engine.json" ]; then
+        say "the engine at $(recorded socket) is not ours and goes on"
+    fi
+}
+
+main() {
+    local -a parts=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --data) data=${2:?--data needs a folder} && shift ;;
+        run | test | venv | engine | ui | down) mode=$1 ;;
+        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|venv|engine|ui|down]" ;;
+        esac
+        shift
+    done
+    python=$(find_python)
+    data=$(realpath -m -- "$data")
+    home=$data/dagster
+    key=$(printf %s "$data" | sha256sum | cut -c 1-12)
+    run=/run/touchstone-$key
+    socket=$run/docker.sock
+    bridge=ts$key
+    if [ "$mode" = down ]; then
+        down
+        return
+    fi
+    mkdir -p "$data"
+    if [ "$mode" != engine ]; then parts+=(venv); fi
+    if [ "$mode" != venv ] && ! engine_found; then
+        refuse_unfit_machine
+        parts+=(engine)
+    fi
+    install_packages "${parts[@]}"
+    case $mode in
+    engine) ensure_engine ;;
+    venv) ensure_venv run ;;
+    *)
+        ensure_engine &
+        if [ "$mode" = test ]; then ensure_venv test; else ensure_venv run; fi
+        wait $!
+        ;;
+    esac
+    if [ "$mode" = ui ]; then start_ui; fi
+}
+
+main "$@"
