@@ -113,7 +113,6 @@ uv_install() {
     local value word
     value=$(pip_setting index-url)
     if [ -n "$value" ]; then options+=(--default-index "$value"); fi
-    for word in $(pip_setting extra-index-url); do options+=(--index "$word"); done
     for word in $(pip_setting find-links); do options+=(--find-links "$word"); done
     value=$(pip_setting cert)
     SSL_CERT_FILE=${value:-${SSL_CERT_FILE:-}} "$venv/bin/uv" pip install "${options[@]}" "$@"
@@ -137,11 +136,8 @@ ensure_venv() (
         "$python" -m venv --clear "$venv"
     fi
     rm -f "$venv"/.stamp-*
-    if [ -x "$venv/bin/uv" ] || pip_install uv; then
-        uv_install -r "$root/$lock"
-        uv_install --no-deps -e "$root"
-    else
-        say "uv cannot be installed, going on with pip (slower)"
+    if ! { { [ -x "$venv/bin/uv" ] || pip_install uv; } && uv_install -r "$root/$lock" && uv_install --no-deps -e "$root"; }; then
+        say "uv cannot do it, going on with pip, which is slower and knows all of its own settings"
         pip_install -r "$root/$lock"
         pip_install --no-deps -e "$root"
     fi
@@ -153,7 +149,7 @@ ensure_venv() (
 # ------------------------------------------------------------------------------------------------------------ engine
 
 answers() {
-    "$python" - "$1" 2>/dev/null <<'PYTHON'
+    "$python" -I -S - "$1" 2>/dev/null <<'PYTHON'
 import socket, sys
 
 with socket.socket(socket.AF_UNIX) as connection:
@@ -166,7 +162,7 @@ PYTHON
 
 # Prints one field of engine.json; nothing when the file is absent or broken.
 recorded() {
-    "$python" - "$data/engine.json" "$1" 2>/dev/null <<'PYTHON' || true
+    "$python" -I -S - "$data/engine.json" "$1" 2>/dev/null <<'PYTHON' || true
 import json, sys
 
 value = json.load(open(sys.argv[1]))[sys.argv[2]]
@@ -221,6 +217,7 @@ refuse_unfit_machine() {
 # does not find itself): the engine, its containerd and one shim for each container.
 engine_processes() {
     local file program
+    # shellcheck disable=SC2013,SC2062 # no spaces in these paths; they are files and no pattern
     for file in $(grep -alsF --file=- /proc/[0-9]*/cmdline <<<"$run/"); do
         program=$(tr '\0' '\n' <"$file" 2>/dev/null | head -n 1 || true)
         case ${program##*/} in dockerd | containerd | containerd-shim*) basename "$(dirname "$file")" ;; esac
@@ -289,6 +286,7 @@ make_bridge() {
 inside='
 set -eu
 while read -r type options target; do
+    if [ -z "$type" ]; then continue; fi
     mkdir -p "$target"
     mount -t "$type" -o "$options" "$type" "$target"
 done <<<"$1"
@@ -340,7 +338,7 @@ for mount in missing_mounts(Path("/proc/self/cgroup").read_text(), Path("/proc/s
     done
     tail -n 20 "$data/docker.log" >&2
     stop_engine
-    die "the engine did not answer within 30 s; the end of its log is above, all of it in $data/docker.log"
+    die "the engine did not start; the end of its log is above, all of it in $data/docker.log"
 }
 
 ensure_engine() (
