@@ -1,8 +1,8 @@
 """A tree of files, whatever it came from, becomes one normalised tar that is named by its hash.
 
-Sources hand over `Member`s (a walked directory, an archive, blobs of a git commit); here they are held against the
-limits, checked and written. Nothing is ever unpacked onto this machine's file system, so a hostile archive has no
-path to write to. Reading archives is `pipeline/archives.py`; where trees come from is `pipeline/sources`.
+Sources hand over `Member`s (a walked directory, an archive, a git commit); `collect` holds them against the limits and
+checks them, `store` writes them. Nothing is ever unpacked onto this machine's file system, so a hostile archive has no
+path to write to. The readers are directory_tree.py, git_tree.py and archive_tree.py beside this file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import codecs
 import hashlib
 import io
 import os
-import stat
 import tarfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
@@ -63,6 +62,20 @@ class Member:
     """Content of a file; called once, after all limits were checked."""
 
 
+@dataclass(frozen=True)
+class Collected:
+    """A whole tree that passed every check; its content is still unread."""
+
+    members: Mapping[str, Member]
+    """By name, every directory on the way included."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """The hash that `store` will give; reads everything. Raises ItemRejected (unreadable)."""
+        return _write(self.members, None).sha256
+
+
 @dataclass
 class _Written:
     sha256: str = ""
@@ -73,14 +86,49 @@ class _Written:
     licence_files: dict[str, bytes] = field(default_factory=dict)
 
 
-def store(repository: Repository, members: Iterable[Member], destination: Path, config: CheckoutConfig) -> Checkout:
+def collect(members: Iterable[Member], config: CheckoutConfig) -> Collected:
+    """Check a tree, member by member, so that `members` is read no further than a limit. History folders are dropped.
+
+    Raises ItemRejected: empty_repository, too_many_files, too_large, file_too_large, symlink_loop, path_outside_tree,
+    unreadable.
+    """
+    tree: dict[str, Member] = {}
+    n_files = n_bytes = n_directories = 0
+    for member in members:
+        if HISTORY.intersection(member.name.split("/")):
+            continue
+        if member.kind == "directory":
+            n_directories += 1
+        else:
+            n_files += 1
+            n_bytes += member.size
+        if n_files > config.max_files or n_directories > config.max_files:
+            what = "files" if n_files > config.max_files else "directories"
+            raise ItemRejected("too_many_files", f"more than {config.max_files:,} {what}")
+        require_size(member.name, member.size, config)
+        if n_bytes > config.max_bytes:
+            raise ItemRejected("too_large", f"more than {config.max_bytes:,} bytes in all")
+        tree[member.name] = member  # a name given twice: the later one counts, as when unpacking
+    if n_files == 0:
+        raise ItemRejected("empty_repository", "there is no file in it")
+    _fill_in_parents(tree)
+    return Collected(tree, tuple(_check_symlinks(tree)))
+
+
+def require_size(name: str, size: int, config: CheckoutConfig) -> None:
+    """Raises ItemRejected (file_too_large); asked before a file is read."""
+    if size > config.max_file_bytes:
+        limit = f"one file may have {config.max_file_bytes:,}"
+        raise ItemRejected("file_too_large", f"{printable(name)} has {size:,} bytes, {limit}")
+
+
+def store(repository: Repository, tree: Collected, destination: Path) -> Checkout:
     """Write `destination/<tree_sha256>.tar` (uncompressed, normalised) and say what was found.
 
-    An equal tree that is there already is kept. Raises ItemRejected (empty_repository, too_many_files, too_large,
-    file_too_large, symlink_loop, path_outside_tree, unreadable) and InfrastructureFailure when the disk fails.
+    An equal tree that is there already is kept. Raises ItemRejected (unreadable) and InfrastructureFailure when the
+    disk fails.
     """
-    tree, warnings = _checked(members, config)
-    written = _store_tar(tree, destination, repository.repository_id)
+    written = _store_tar(tree.members, destination, repository.repository_id)
     finding = licences.identify(written.licence_files)
     return Checkout(
         repository_id=repository.repository_id,
@@ -90,7 +138,7 @@ def store(repository: Repository, members: Iterable[Member], destination: Path, 
         license=finding.license,
         license_path=finding.path,
         license_sha256=finding.sha256,
-        warnings=(*warnings, *_content_warnings(written), *finding.warnings),
+        warnings=(*tree.warnings, *_content_warnings(written), *finding.warnings),
     )
 
 
@@ -112,54 +160,6 @@ def _store_tar(tree: Mapping[str, Member], destination: Path, repository_id: str
     finally:
         part.unlink(missing_ok=True)
     return written
-
-
-def tree_sha256(members: Iterable[Member], config: CheckoutConfig) -> str:
-    """The hash that `store` would give, with nothing written. Raises ItemRejected as `store` does."""
-    return _write(_checked(members, config)[0], None).sha256
-
-
-def walk(root: Path) -> Iterator[Member]:
-    """Every path below a directory, lazily, so that a consumer can stop at its limits. History folders are left out.
-
-    Raises ItemRejected (unreadable, special_file). No symlink is followed.
-    """
-    pending = deque([""])
-    while pending:
-        folder = pending.popleft()
-        try:
-            with os.scandir(root / folder) as scan:
-                entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in _bounded(scan)]
-        except OSError as error:
-            raise ItemRejected("unreadable", f"{printable(folder) or 'the directory'}: {error.strerror}") from error
-        for name, status in entries:
-            if name in HISTORY:
-                continue
-            path = f"{folder}/{name}" if folder else name
-            yield member_on_disk(root, path, status)
-            if stat.S_ISDIR(status.st_mode):
-                pending.append(path)
-
-
-def member_on_disk(root: Path, name: str, status: os.stat_result) -> Member:
-    """One path below `root` as a Member. Raises ItemRejected (special_file, unreadable)."""
-    mode = status.st_mode
-    if stat.S_ISDIR(mode):
-        return Member(name, "directory")
-    if stat.S_ISLNK(mode):
-        try:
-            return Member(name, "symlink", target=os.readlink(root / name))
-        except OSError as error:
-            raise ItemRejected("unreadable", f"{printable(name)}: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise ItemRejected("special_file", f"{printable(name)} is a device, a pipe or a socket")
-    return Member(
-        name,
-        "file",
-        size=status.st_size,
-        executable=bool(mode & 0o111),
-        read=lambda: _read_regular(root / name, name, status.st_size),
-    )
 
 
 def printable(name: str) -> str:
@@ -201,33 +201,6 @@ class Tree:
             return archive.read(min(size, max_bytes))
 
 
-def _checked(members: Iterable[Member], config: CheckoutConfig) -> tuple[dict[str, Member], list[str]]:
-    """The members by name, parents filled in, held against the limits as they come. Raises ItemRejected."""
-    tree: dict[str, Member] = {}
-    n_files = n_bytes = n_directories = 0
-    for member in members:
-        if HISTORY.intersection(member.name.split("/")):
-            continue
-        if member.kind == "directory":
-            n_directories += 1
-        else:
-            n_files += 1
-            n_bytes += member.size
-        if n_files > config.max_files or n_directories > config.max_files:
-            what = "files" if n_files > config.max_files else "directories"
-            raise ItemRejected("too_many_files", f"more than {config.max_files:,} {what}")
-        if member.size > config.max_file_bytes:
-            limit = f"one file may have {config.max_file_bytes:,}"
-            raise ItemRejected("file_too_large", f"{printable(member.name)} has {member.size:,} bytes, {limit}")
-        if n_bytes > config.max_bytes:
-            raise ItemRejected("too_large", f"more than {config.max_bytes:,} bytes in all")
-        tree[member.name] = member  # a name given twice: the later one counts, as when unpacking
-    if n_files == 0:
-        raise ItemRejected("empty_repository", "there is no file in it")
-    _fill_in_parents(tree)
-    return tree, _check_symlinks(tree)
-
-
 def _fill_in_parents(tree: dict[str, Member]) -> None:
     for name in list(tree):
         parent = name.rpartition("/")[0]
@@ -251,7 +224,7 @@ def _check_symlinks(tree: Mapping[str, Member]) -> list[str]:
             raise ItemRejected("symlink_loop", f"{printable(name)} leads back to a directory that contains it")
         if end not in tree:
             dangling.append(name)
-    return _warning("symlinks lead to nothing", dangling)
+    return examples("symlinks lead to nothing", dangling)
 
 
 def _resolve(name: str, tree: Mapping[str, Member]) -> str:
@@ -354,36 +327,17 @@ def _is_utf8(data: bytes) -> bool:
 
 def _content_warnings(written: _Written) -> list[str]:
     return [
-        *_warning("files or names are not UTF-8", list(dict.fromkeys(written.not_utf8))),
-        *_warning("scripts have CRLF line ends and may not start", written.crlf),
+        *examples("files or names are not UTF-8", list(dict.fromkeys(written.not_utf8))),
+        *examples("scripts have CRLF line ends and may not start", written.crlf),
     ]
 
 
-def _warning(what: str, names: list[str]) -> list[str]:
+def examples(what: str, names: list[str]) -> list[str]:
+    """A warning with the number of names and the first three; none when there are no names."""
     if not names:
         return []
     shown = ", ".join(printable(name) for name in names[:3])
     return [f"{len(names)} {what}: {shown}{' …' if len(names) > 3 else ''}"]
-
-
-def _bounded(scan: Iterable[os.DirEntry[str]], limit: int = 100_000) -> Iterator[os.DirEntry[str]]:
-    """One directory of millions of files must not fill the memory before a limit is looked at."""
-    for index, entry in enumerate(scan):
-        if index >= limit:
-            raise ItemRejected("too_many_files", f"one directory has more than {limit:,} entries")
-        yield entry
-
-
-def _read_regular(path: Path, name: str, size: int) -> bytes:
-    """At most `size` + 1 bytes, so that a file that grew is noticed and not read without end."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ItemRejected("unreadable", f"{printable(name)} changed while it was read")
-            return file.read(size + 1)
-    except OSError as error:
-        raise ItemRejected("unreadable", f"{printable(name)}: {error.strerror}") from error
 
 
 def _sync_directory(path: Path) -> None:

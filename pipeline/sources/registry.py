@@ -19,8 +19,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pipeline import archives
-from pipeline.checkout import CheckoutConfig, store
+from pipeline import archive_tree
+from pipeline.checkout import CheckoutConfig, collect, store
 from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
 from pipeline.types import Checkout, Language, Repository
 from sandbox.errors import SandboxError
@@ -41,6 +41,9 @@ _DOWNLOAD: Mapping[Ecosystem, str] = {
     " npm pack --ignore-scripts --loglevel=error {name}@{version}",
     "pypi": "unearth --no-binary --download . {name}=={version}",
 }
+
+_UPDATE = "apt-get update -qq -o APT::Update::Error-Mode=any"
+"""Without the mode, lists that could not be read anew are a warning and a package seems to be gone."""
 
 _GONE: Mapping[Ecosystem, re.Pattern[str]] = {
     "debian": re.compile(r"Unable to find a source package|Can not find version|\b404\b"),
@@ -164,7 +167,7 @@ class RegistrySource:
             yield package.repository
 
     def fetch(self, repository: Repository, destination: Path) -> Checkout:
-        """As in `Source`; rejects with `gone`, `hash_mismatch` and the classes of `checkout.store`."""
+        """As in `Source`; rejects with `gone`, `hash_mismatch` and the classes of `checkout.collect`."""
         package = self._packages.get(repository.repository_id)
         if package is None:
             raise ItemRejected("gone", f"{repository.locator} is not in the list of packages any more")
@@ -172,8 +175,8 @@ class RegistrySource:
             archive = self._archive(package)
         except SandboxError as error:
             raise InfrastructureFailure(f"{repository.locator} was not fetched: {error}") from error
-        with archives.members(archive, self._checkout, strip_root=package.ecosystem != "debian") as members:
-            return store(repository, members, destination, self._checkout)
+        with archive_tree.members(archive, self._checkout, strip_root=package.ecosystem != "debian") as members:
+            return store(repository, collect(members, self._checkout), destination)
 
     def _archive(self, package: Package) -> bytes:
         """A tar archive of the tree whose origin was checked. One container, gone when this returns."""
@@ -188,7 +191,7 @@ class RegistrySource:
             result = sandbox.execute(f"cd {_FOLDER} && {command}", timeout_s=self._config.timeout_s)
             if result.exit_code != 0:
                 raise ItemRejected("unreadable", f"the source package does not unpack: {_last(result.output)}")
-            return _get(sandbox, "tree.tar", archives.archive_bytes(self._checkout))
+            return _get(sandbox, "tree.tar", archive_tree.archive_bytes(self._checkout))
         finally:
             sandbox.close()
 
@@ -201,7 +204,7 @@ class RegistrySource:
         if package.ecosystem == "debian" and result.exit_code != 0:
             # The package lists are as old as the image; the archive may have moved on since.
             logger.info("%s %s: reading the package lists anew", package.name, package.version)
-            result = sandbox.execute(f"apt-get update -qq && {command}", timeout_s=self._config.timeout_s)
+            result = sandbox.execute(f"{_UPDATE} && {command}", timeout_s=self._config.timeout_s)
         if result.exit_code == 0:
             return
         label = f"{package.ecosystem} {package.name} {package.version}"
@@ -213,7 +216,7 @@ class RegistrySource:
 
     def _delivered(self, sandbox: Sandbox, package: Package, name: str) -> bytes:
         """One archive, its hash checked here and not in the container. Raises ItemRejected (hash_mismatch)."""
-        data = _get(sandbox, name, archives.archive_bytes(self._checkout))
+        data = _get(sandbox, name, archive_tree.archive_bytes(self._checkout))
         sha256 = hashlib.sha256(data).hexdigest()
         if sha256 != package.files[name]:
             raise ItemRejected("hash_mismatch", f"{name} has SHA-256 {sha256}, pinned is {package.files[name]}")

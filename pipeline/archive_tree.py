@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from pipeline.checkout import CheckoutConfig, Member, printable, safe_name
+from pipeline.checkout import CheckoutConfig, Member, printable, require_size, safe_name
 from pipeline.errors import ItemRejected
 
 _HEADERS_PER_FILE = 4096
@@ -71,9 +71,7 @@ def _scan(archive: bytes, spool: IO[bytes], config: CheckoutConfig) -> Iterator[
             if index > 2 * config.max_files:
                 raise ItemRejected("too_many_files", f"more than {2 * config.max_files:,} entries in the archive")
             # A header is held against the limit before the content behind it is inflated.
-            if info.size > config.max_file_bytes:
-                limit = f"one file may have {config.max_file_bytes:,}"
-                raise ItemRejected("file_too_large", f"{printable(info.name)} has {info.size:,} bytes, {limit}")
+            require_size(info.name, info.size, config)
             yield _member(info, sizes, spool)
 
 
