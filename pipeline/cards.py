@@ -1,0 +1,60 @@
+"""The head of a data set card: YAML front matter by which data set hubs and loaders find splits and columns.
+
+Each value is written as JSON, which is YAML too. Not here: the text below the head; who publishes brings it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+_LICENSES = frozenset(
+    {"mit", "apache-2.0", "bsd-2-clause", "bsd-3-clause", "isc", "zlib", "unlicense", "cc0-1.0", "mpl-2.0", "0bsd"}
+)
+"""Identifiers a hub takes; any other licence is `other` there, and its SPDX id stands in the rows."""
+
+
+def front_matter(name: str, rows: pa.Table, file_bytes: int) -> str:
+    """The head, with its `---` lines, of a data set with the one split `train` in data/train-*.parquet."""
+    values: dict[str, object] = {
+        "pretty_name": name,
+        "license": _licenses(rows),
+        "language": ["en", "code"],
+        "tags": ["agents", "terminal", "trajectories", "verified"],
+        "task_categories": ["text-generation"],
+        "size_categories": [next((label for limit, label in _SIZES if rows.num_rows < limit), "n>1M")],
+        "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}],
+        "dataset_info": {
+            "features": _features(list(rows.schema)),
+            "splits": [{"name": "train", "num_bytes": rows.nbytes, "num_examples": rows.num_rows}],
+            "download_size": file_bytes,
+            "dataset_size": rows.nbytes,
+        },
+    }
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    return "\n".join(["---", *lines, "---", ""])
+
+
+def _licenses(rows: pa.Table) -> list[str]:
+    if "license" not in rows.column_names:
+        return ["other"]
+    found = {str(value).lower() for value in rows.column("license").unique().to_pylist()}
+    return sorted({license if license in _LICENSES else "other" for license in found})
+
+
+def _features(fields: Sequence[pa.Field]) -> list[dict[str, object]]:
+    return [{"name": field.name, **_feature(field.type)} for field in fields]
+
+
+def _feature(kind: pa.DataType) -> dict[str, object]:
+    if pa.types.is_list(kind):
+        inner = _feature(kind.value_type)
+        return {"list": inner.get("dtype", inner.get("struct", inner))}
+    if pa.types.is_struct(kind):
+        return {"struct": _features([kind.field(i) for i in range(kind.num_fields)])}
+    names = {pa.float64(): "float64", pa.float32(): "float32"}
+    return {"dtype": names.get(kind, str(kind))}
