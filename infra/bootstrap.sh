@@ -47,12 +47,12 @@ missing_packages() {
                 "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
             ;;
         engine)
-            command -v dockerd >/dev/null || echo docker.io
+            # An engine that pulls needs the certificates.
+            command -v dockerd >/dev/null || printf '%s\n' docker.io ca-certificates
             command -v iptables >/dev/null || echo iptables
             command -v ip >/dev/null || echo iproute2
             # Base images are made with it where no image registry can be reached.
             command -v debootstrap >/dev/null || printf '%s\n' debootstrap debian-archive-keyring
-            [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
             ;;
         esac
     done
@@ -85,12 +85,17 @@ install_packages() {
         printf '#!/bin/sh\n%s\nexit 101\n' "$policy_mark" >"$policy"
         chmod 755 "$policy"
         export DEBIAN_FRONTEND=noninteractive
-        apt-get -qq -o DPkg::Lock::Timeout=300 update >&2
         # shellcheck disable=SC2086 # a list of words
-        apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 install -y --no-install-recommends $lacking >&2
+        {
+            apt-get -q -o DPkg::Lock::Timeout=300 update || true
+            apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $lacking || true
+        } >"$data/apt.log" 2>&1
     ) 7>/run/touchstone.lock
     lacking=$(missing_packages "$@")
-    [ -z "$lacking" ] || die "still missing after the installation: ${lacking//$'\n'/ }"
+    if [ -n "$lacking" ]; then
+        tail -n 20 "$data/apt.log" >&2
+        die "still missing after the installation: ${lacking//$'\n'/ }; the end of apt's log is above, all of it in $data/apt.log"
+    fi
 }
 
 # ----------------------------------------------------------------------------------------------- virtual environment
@@ -115,7 +120,8 @@ uv_install() {
     if [ -n "$value" ]; then options+=(--default-index "$value"); fi
     for word in $(pip_setting find-links); do options+=(--find-links "$word"); done
     value=$(pip_setting cert)
-    SSL_CERT_FILE=${value:-${SSL_CERT_FILE:-}} "$venv/bin/uv" pip install "${options[@]}" "$@"
+    if [ -n "$value" ]; then local -x SSL_CERT_FILE=$value; fi
+    "$venv/bin/uv" pip install "${options[@]}" "$@"
 }
 
 pip_install() {
@@ -138,8 +144,9 @@ ensure_venv() (
     rm -f "$venv"/.stamp-*
     if ! { { [ -x "$venv/bin/uv" ] || pip_install uv; } && uv_install -r "$root/$lock" && uv_install --no-deps -e "$root"; }; then
         say "uv cannot do it, going on with pip, which is slower and knows all of its own settings"
-        pip_install -r "$root/$lock"
-        pip_install --no-deps -e "$root"
+        { pip_install -r "$root/$lock" && pip_install --no-deps -e "$root"; } ||
+            die "the packages of $lock cannot be installed, pip says why above" \
+                "a package index or a certificate of your own is named by pip config, PIP_INDEX_URL and PIP_CERT"
     fi
     # The development packages come on top of the others, at the same versions.
     if [ "$kind" = test ]; then echo "$stamp" >"$venv/.stamp-run"; fi
@@ -224,14 +231,22 @@ engine_processes() {
     done
 }
 
-# What a killed engine left running. A new one has its own mount namespace and could not use it.
-end_leftovers() {
+# The first process of each container is a child of its shim; the others end with it.
+end_containers() {
     local pid child
     for pid in $(engine_processes); do
+        grep -qsa containerd-shim "/proc/$pid/cmdline" || continue
         for child in $(cat "/proc/$pid/task/"*/children 2>/dev/null || true); do
-            # containerd starts the shims, which are in this list themselves; below a shim are the containers.
-            if grep -qa containerd-shim "/proc/$pid/cmdline" 2>/dev/null; then kill -9 "$child" 2>/dev/null || true; fi
+            kill -9 "$child" 2>/dev/null || true
         done
+    done
+}
+
+# What a killed engine left running. A new one has its own mount namespace and could not use it.
+end_leftovers() {
+    local pid
+    end_containers
+    for pid in $(engine_processes); do
         kill -9 "$pid" 2>/dev/null || true
     done
 }
@@ -367,6 +382,8 @@ engine_runs() {
 stop_engine() {
     local waited
     if engine_runs; then
+        # The engine would give each container ten seconds to end by itself.
+        end_containers
         kill "$(cat "$run/docker.pid")"
         for ((waited = 0; waited < 300; waited++)); do
             engine_runs || break

@@ -25,6 +25,8 @@ MAX_CLOCK_SKEW_S = 30
 # Asked for only when debootstrap is missing, and with a short limit: an unreachable registry must not hang the doctor.
 REGISTRY_IMAGE = "debian:bookworm-slim"
 REGISTRY_TIMEOUT_S = 8
+# The PATH of an ordinary user does not have the tools of root.
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 Info = Mapping[str, object]
 """The engine's own account of itself (`docker info`)."""
 MOVE_DATA = "put the data folder on another disk with --data or TOUCHSTONE_DATA"
@@ -42,9 +44,10 @@ class Finding(Frozen):
 
 
 def examine(data: Path) -> list[Finding]:
-    """Every check, in the order in which a person would mend them. `data` need not exist. Never raises for a bad machine."""
+    """Every check, in the order in which a person would mend them. `data` need not exist; a bad machine raises nothing."""
     data = data.absolute()
     mountinfo = Path("/proc/self/mountinfo").read_text()
+    debootstrap = shutil.which("debootstrap", path=SYSTEM_PATH)
     info: Info | None = None
     pullable = ""
     try:
@@ -54,7 +57,7 @@ def examine(data: Path) -> list[Finding]:
     else:
         reason = ""
         info = client.info()
-        pullable = "" if shutil.which("debootstrap") else _pull_fault(client)
+        pullable = "" if debootstrap else _pull_fault(client)
         client.close()
     return [
         check_python(sys.version_info[:3]),
@@ -63,7 +66,7 @@ def examine(data: Path) -> list[Finding]:
         check_data_folder(data, cgroups.filesystem_of(str(_existing(data).resolve()), mountinfo), info is not None),
         check_disk(_roots(data, info)),
         check_memory(Path("/proc/meminfo").read_text()),
-        check_base_image(shutil.which("debootstrap"), pullable if info else "no engine"),
+        check_base_image(debootstrap, pullable if info else "no engine"),
         check_cgroups(Path("/proc/self/cgroup").read_text(), mountinfo, info),
         check_certificates(len(ssl.create_default_context().get_ca_certs())),
         check_clock(time.time(), Path(__file__).stat().st_mtime, info),
