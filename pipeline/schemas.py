@@ -357,4 +357,14 @@ def _lasting(value: object) -> object:
 
 def schema_sha256(schema: pa.Schema) -> str:
     """Hash of names and types of the columns, in order."""
-    return hashlib.sha256("\n".join(f"{field.name}: {field.type}" for field in schema).encode()).hexdigest()
+    return hashlib.sha256("\n".join(f"{field.name}: {_type_text(field.type)}" for field in schema).encode()).hexdigest()
+
+
+def _type_text(kind: pa.DataType) -> str:
+    """A type in words, without the name of a list's items: a Parquet file gives that back changed."""
+    if pa.types.is_list(kind):
+        return f"list<{_type_text(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return f"struct<{', '.join(f'{field.name}: {_type_text(field.type)}' for field in fields)}>"
+    return str(kind)

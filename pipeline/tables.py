@@ -82,13 +82,13 @@ class Store:
         return True
 
     def read(self, table: str) -> pa.Table:
-        """All rows of all attempts; no rows when the table is not there yet."""
+        """All rows of all attempts, in no particular order; no rows when the table is not there yet."""
         schema = table_schema(table)
         delta = self._open(table)
         return schema.arrow.empty_table() if delta is None else adapt(schema, delta.to_pyarrow_table())
 
     def current(self, table: str) -> pa.Table:
-        """The rows of the latest attempt of each item."""
+        """The rows of the latest attempt of each item, in no particular order."""
         rows = self.read(table)
         keys, attempts = rows.column("item_key").to_pylist(), rows.column("attempt").to_pylist()
         reasons = rows.column("reason").to_pylist()

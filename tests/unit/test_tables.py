@@ -92,7 +92,9 @@ def test_a_table_of_an_older_schema_is_read_and_appended_to(store: Store) -> Non
     store.path("scores").mkdir(parents=True)
     write_deltalake(str(store.path("scores")), row)
     store.append("scores", [score("b", features={"x": 1})], app_id="run", sequence=1)
-    assert [row["features"] for row in sorted(to_rows(store.read("scores")), key=lambda r: str(r["repository_id"]))] == [
+    assert [
+        row["features"] for row in sorted(to_rows(store.read("scores")), key=lambda r: str(r["repository_id"]))
+    ] == [
         None,
         [{"key": "x", "value": 1.0}],
     ]
