@@ -224,7 +224,7 @@ def _check_symlinks(tree: Mapping[str, Member]) -> list[str]:
             raise ItemRejected("symlink_loop", f"{printable(name)} leads back to a directory that contains it")
         if end not in tree:
             dangling.append(name)
-    return examples("symlinks lead to nothing", dangling)
+    return examples("symlinks that lead to nothing", dangling)
 
 
 def _resolve(name: str, tree: Mapping[str, Member]) -> str:
@@ -327,8 +327,8 @@ def _is_utf8(data: bytes) -> bool:
 
 def _content_warnings(written: _Written) -> list[str]:
     return [
-        *examples("files or names are not UTF-8", list(dict.fromkeys(written.not_utf8))),
-        *examples("scripts have CRLF line ends and may not start", written.crlf),
+        *examples("files or names that are not UTF-8", list(dict.fromkeys(written.not_utf8))),
+        *examples("scripts with CRLF line ends, which may not start", written.crlf),
     ]
 
 
@@ -337,7 +337,7 @@ def examples(what: str, names: list[str]) -> list[str]:
     if not names:
         return []
     shown = ", ".join(printable(name) for name in names[:3])
-    return [f"{len(names)} {what}: {shown}{' …' if len(names) > 3 else ''}"]
+    return [f"{what} ({len(names)}): {shown}{' …' if len(names) > 3 else ''}"]
 
 
 def _sync_directory(path: Path) -> None:

@@ -70,13 +70,13 @@ def read(root: Path, directory: Path, config: CheckoutConfig) -> tuple[str, Coll
     head = repository.head()
     committed = repository.committed(head)
     modules = [name for name, (mode, _) in committed.items() if mode == _SUBMODULE]
-    warnings = examples("submodules are not part of the tree", modules)
+    warnings = examples("submodules, which are not part of the tree", modules)
     if directory != root:
         members, differs, missing = _work_tree(root, repository.tracked(), committed, config)
         if differs:
             tree = collect(members, config)
             warnings.append("the work tree differs from HEAD; its tracked files were taken")
-            warnings += examples("tracked files are missing in the work tree", missing)
+            warnings += examples("tracked files missing in the work tree", missing)
             return f"{head}-dirty-{tree.sha256[:12]}", replace(tree, warnings=(*warnings, *tree.warnings))
     tree = collect(repository.blobs(committed), config)
     return head, replace(tree, warnings=(*warnings, *tree.warnings))

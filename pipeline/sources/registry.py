@@ -33,12 +33,14 @@ Ecosystem = Literal["debian", "npm", "pypi"]
 
 _FOLDER = "/tmp/fetch"
 
+_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+_ENVIRONMENT = f"export NODE_EXTRA_CA_CERTS={_CERTIFICATES} SSL_CERT_FILE={_CERTIFICATES}"
+"""Node and Python bring their own lists of authorities; the image's bundle has those of a company's proxy as well."""
+
 _DOWNLOAD: Mapping[Ecosystem, str] = {
     # As root: the folder belongs to root, and apt's own user could not write there.
     "debian": "apt-get source -qq --download-only -o APT::Sandbox::User=root -o Acquire::Retries=2 {name}={version}",
-    # Node brings its own list of authorities; the image's bundle has those that a company's proxy needs.
-    "npm": "NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt"
-    " npm pack --ignore-scripts --loglevel=error {name}@{version}",
+    "npm": "npm pack --ignore-scripts --loglevel=error {name}@{version}",
     "pypi": "unearth --no-binary --download . {name}=={version}",
 }
 
@@ -199,7 +201,7 @@ class RegistrySource:
         """Raises ItemRejected (gone) and InfrastructureFailure."""
         name, version = shlex.quote(package.name), shlex.quote(package.version)
         download = _DOWNLOAD[package.ecosystem].format(name=name, version=version)
-        command = f"mkdir -p {_FOLDER} && cd {_FOLDER} && {download}"
+        command = f"{_ENVIRONMENT} && mkdir -p {_FOLDER} && cd {_FOLDER} && {download}"
         result = sandbox.execute(command, timeout_s=self._config.timeout_s)
         if package.ecosystem == "debian" and result.exit_code != 0:
             # The package lists are as old as the image; the archive may have moved on since.

@@ -1,0 +1,243 @@
+"""How likely a repository is to give an image that works, before anything is built.
+
+`StaticScorer` is a baseline made of judgement, not of data: no weight in it was fitted. A learned model implements the
+same `Scorer`; its training is not here, and neither is building.
+
+Each file that says something about one of six signals gets a quality in [0, 1]. The repository's score is
+`sum over signals of weight * quality of the best file of that signal`, with weights that add up to 1. The best file
+counts and not the mean, because one good build file is what a build needs, however many poor ones lie beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Literal, Protocol, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.checkout import Tree
+from pipeline.types import Checkout, Language, Repository, Score
+
+logger = logging.getLogger(__name__)
+
+Signal = Literal["build", "sources", "documentation", "tests", "automation", "scripts"]
+
+WEIGHTS: dict[Signal, float] = {
+    "build": 0.35,  # a file that says how the project is built or installed, or pins what it needs
+    "sources": 0.25,  # code in the repository's language
+    "documentation": 0.20,  # documents with commands in them: tasks are made from these
+    "tests": 0.10,
+    "automation": 0.05,  # Dockerfiles and CI: somebody's machine has built this
+    "scripts": 0.05,
+}
+
+_EXTENSIONS: dict[Language, tuple[str, ...]] = {
+    "go": (".go",),
+    "cpp": (".cc", ".cpp", ".cxx", ".hpp", ".h"),
+    "c": (".c", ".h"),
+    "html": (".html", ".htm", ".css", ".js"),
+    "java": (".java",),
+    "javascript": (".js", ".mjs", ".cjs"),
+    "php": (".php",),
+    "python": (".py",),
+}
+
+_BUILD_FILES: dict[str, re.Pattern[str]] = {
+    # File name -> what a file that is not a mere shell holds.
+    "makefile": re.compile(r"^[\w.%/$()-]+\s*:(?!=)", re.MULTILINE),
+    "gnumakefile": re.compile(r"^[\w.%/$()-]+\s*:(?!=)", re.MULTILINE),
+    "cmakelists.txt": re.compile(r"\badd_(executable|library)\b", re.IGNORECASE),
+    "configure.ac": re.compile(r"\bAC_OUTPUT\b"),
+    "meson.build": re.compile(r"\b(executable|library)\s*\("),
+    "go.mod": re.compile(r"^module\s", re.MULTILINE),
+    "package.json": re.compile(r'"(scripts|dependencies|main|bin|files)"'),
+    "pyproject.toml": re.compile(r"^\[(project|build-system|tool\.poetry)\]", re.MULTILINE),
+    "setup.py": re.compile(r"\bsetup\s*\("),
+    "composer.json": re.compile(r'"(require|autoload)"'),
+    "pom.xml": re.compile(r"<artifactId>"),
+    "build.xml": re.compile(r"<target\b"),
+    "build.gradle": re.compile(r"\b(plugins|apply plugin|dependencies)\b"),
+    "build.gradle.kts": re.compile(r"\b(plugins|dependencies)\b"),
+    "rules": re.compile(r"\bdh\b|^build\b", re.MULTILINE),
+}
+
+_LOCK_FILES = frozenset(
+    {"go.sum", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "composer.lock", "poetry.lock", "uv.lock"}
+)
+
+_CI = re.compile(r"^(\.github/workflows/.+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circleci/config\.yml|Jenkinsfile)$")
+_DOCKERFILE = re.compile(r"(^|/)(Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile)$", re.IGNORECASE)
+_TEST = re.compile(r"(^|/)(tests?|spec|__tests__|testdata)/|(_test\.go|Tests?\.(java|php)|\.(test|spec)\.[cm]?js)$")
+_DOCUMENT = re.compile(r"(^|/)(readme|install|usage|building)[^/]*$|\.(md|rst|markdown)$", re.IGNORECASE)
+_COMMANDS = re.compile(
+    r"^[ \t]*(```|~~~)[ \t]*(sh|bash|shell|console|zsh)\b|^[ \t]*(\$|%) \w|^\.\. code-block:: *(bash|console|sh|shell)",
+    re.MULTILINE,
+)
+_FENCE = re.compile(r"^[ \t]*(```|~~~)|::[ \t]*$|^(\t| {4})\S", re.MULTILINE)
+
+_MAX_READ = 65_536
+_MAX_PER_SIGNAL = 400
+"""Files read for one signal; more of them cannot change what the best one says by much."""
+
+
+class ScoreConfig(BaseModel):
+    """What is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threshold: float = Field(default=0.2, ge=0.0, le=1.0)
+    """Repositories with a lower score go no further."""
+
+
+class Scorer(Protocol):
+    """Judges one repository. Implementations must give the same score for the same tree."""
+
+    @property
+    def name(self) -> str:
+        """`name@version`, stored on rows; a change of the result changes the version."""
+
+    def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
+        """`tree` is the tar that the checkout names. Raises OSError when it is not there."""
+
+
+class StaticScorer:
+    """Scores what the files say, see the head of this module."""
+
+    def __init__(self, config: ScoreConfig) -> None:
+        self._config = config
+
+    @property
+    def name(self) -> str:
+        return "static@1"
+
+    def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
+        """As in `Scorer`. `features` holds the best quality and the number of files of each signal, and the mean."""
+        qualities: dict[Signal, list[float]] = {signal: [] for signal in get_args(Signal)}
+        for signal, quality in _file_qualities(Tree(tree), repository.language):
+            qualities[signal].append(quality)
+        best = {signal: max(values, default=0.0) for signal, values in qualities.items()}
+        score = min(1.0, sum(WEIGHTS[signal] * quality for signal, quality in best.items()))
+        judged = [quality for values in qualities.values() for quality in values]
+        features = {f"best_{signal}": round(quality, 4) for signal, quality in best.items()}
+        features |= {f"n_{signal}": float(len(values)) for signal, values in qualities.items()}
+        features |= {
+            "mean_quality": round(sum(judged) / len(judged), 4) if judged else 0.0,
+            "n_files": float(checkout.n_files),
+            "n_bytes": float(checkout.n_bytes),
+        }
+        return Score(
+            repository_id=repository.repository_id,
+            scorer=self.name,
+            score=round(score, 4),
+            kept=score >= self._config.threshold,
+            features=features,
+        )
+
+
+def _file_qualities(tree: Tree, language: Language) -> Iterator[tuple[Signal, float]]:
+    read: dict[Signal, int] = dict.fromkeys(get_args(Signal), 0)
+    for name in sorted(tree.files, key=lambda path: (path.count("/"), path)):  # what is near the top says most
+        for signal in _signals(name, language):
+            if read[signal] < _MAX_PER_SIGNAL:
+                read[signal] += 1
+                text = tree.read(name, max_bytes=_MAX_READ).decode("utf-8", "replace")
+                yield signal, _quality(signal, name, text, tree)
+
+
+def _signals(name: str, language: Language) -> Iterator[Signal]:
+    path = PurePosixPath(name)
+    base = path.name.lower()
+    if base in _LOCK_FILES or (base in _BUILD_FILES and (base != "rules" or name == "debian/rules")):
+        yield "build"
+    if _DOCKERFILE.search(name) or _CI.search(name):
+        yield "automation"
+    if _TEST.search(name) or base.startswith("test_"):
+        yield "tests"
+    elif path.suffix.lower() in _EXTENSIONS[language]:
+        yield "sources"
+    if _DOCUMENT.search(name):
+        yield "documentation"
+    if path.suffix in (".sh", ".bash"):
+        yield "scripts"
+
+
+def _quality(signal: Signal, name: str, text: str, tree: Tree) -> float:
+    lines = len(text.splitlines())
+    if not text.strip():
+        return 0.0
+    match signal:
+        case "build":
+            return _build_quality(name, text)
+        case "automation":
+            return dockerfile_quality(name, text, tree) if _DOCKERFILE.search(name) else 0.7
+        case "documentation":
+            return _document_quality(text)
+        case "scripts":
+            return (0.5 if text.startswith("#!") else 0.3) + (0.4 if "\r\n" not in text and lines > 2 else 0.0)
+        case "tests" | "sources":
+            return min(1.0, lines / 50)  # one real file of code is enough to speak of a project
+
+
+def _build_quality(name: str, text: str) -> float:
+    """Half for being there where builds start, half for content that builds something."""
+    base = name.rpartition("/")[2].lower()
+    near = {0: 1.0, 1: 0.7}.get(name.count("/"), 0.4)
+    if base in _LOCK_FILES:
+        return 0.8 * near
+    if base.endswith(".json") and not _is_json(text):
+        return 0.1
+    return near * (1.0 if _BUILD_FILES[base].search(text) else 0.3)
+
+
+def _document_quality(text: str) -> float:
+    commands = len(_COMMANDS.findall(text))
+    if commands:
+        return min(1.0, 0.6 + 0.05 * commands)
+    return 0.35 if _FENCE.search(text) else 0.1
+
+
+def dockerfile_quality(name: str, text: str, tree: Tree) -> float:
+    """1.0 less what is known to make builds fail or drift; 0.0 without a base image."""
+    text = re.sub(r"\\\r?\n", " ", text)
+    bases = re.findall(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)", text, re.MULTILINE | re.IGNORECASE)
+    if not bases:
+        return 0.0
+    faults = [
+        any("/" in base and "." in base.partition("/")[0] for base in bases),  # some private registry
+        any(base.endswith(":latest") or not re.search("[:@]|^scratch$|\\$", base) for base in bases),
+        bool(re.search(r"(curl|wget)[^|\n]*\|\s*(ba)?sh", text)),
+        bool(re.search(r"--mount=type=(secret|ssh)", text)),
+        bool(re.search(r"^\s*ARG\s+\w+\s*$", text, re.MULTILINE | re.IGNORECASE)),  # no default
+        bool(re.search(r"\bgit clone\b", text)),
+        not _copied_paths_exist(name, text, tree),
+    ]
+    return max(0.1, 1.0 - 0.2 * sum(faults))
+
+
+def _copied_paths_exist(name: str, text: str, tree: Tree) -> bool:
+    """Whether what COPY and ADD take from the context is there, in the tree's or the Dockerfile's folder."""
+    folder = name.rpartition("/")[0]
+    for words in re.findall(r"^\s*(?:COPY|ADD)\s+(?!--from|\[|https?:)(.+)$", text, re.MULTILINE | re.IGNORECASE):
+        sources = [word for word in words.split()[:-1] if not word.startswith("--")]
+        for source in sources:
+            path = source.removeprefix("./").strip("/")
+            plain = path not in ("", ".") and not re.search(r"[*?\[$]", path)
+            if plain and not (_exists(path, tree) or _exists(f"{folder}/{path}".lstrip("/"), tree)):
+                return False
+    return True
+
+
+def _exists(path: str, tree: Tree) -> bool:
+    return path in tree.files or any(name.startswith(f"{path}/") for name in tree.files)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return len(text) >= _MAX_READ  # cut, so nothing is known
+    return True
