@@ -65,7 +65,9 @@ class Repository(Record):
     def name(self) -> str:
         """Last part of the full name, safe as a directory and image name."""
         tail = self.full_name.rsplit("/", 1)[-1].lower()
-        return "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in tail).strip("-.") or "repository"
+        return (
+            "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in tail).strip("-.") or "repository"
+        )
 
 
 class Checkout(Record):
@@ -112,7 +114,9 @@ class Verifier(Record):
 
     @property
     def sha256(self) -> str:
-        text = json.dumps([[f.path, f.content] for f in self.files] + [self.command, list(self.passing_tests)], ensure_ascii=False)
+        text = json.dumps(
+            [[f.path, f.content] for f in self.files] + [self.command, list(self.passing_tests)], ensure_ascii=False
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -140,7 +144,9 @@ class TaskInstance(Record):
 
     @property
     def instance_id(self) -> str:
-        return content_id("task", self.repository_id, self.image_digest, self.instruction, list(self.solution), self.verifier.sha256)
+        return content_id(
+            "task", self.repository_id, self.image_digest, self.instruction, list(self.solution), self.verifier.sha256
+        )
 
 
 class Action(Record):

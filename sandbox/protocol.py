@@ -59,9 +59,7 @@ class Backend(Protocol):
     def restore(self, state: FrozenState, limits: Limits) -> Sandbox:
         """A fresh sandbox over a frozen file system. Raises ImageMissing or SandboxUnavailable."""
 
-    def judge(
-        self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float
-    ) -> Judgement:
+    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
         """Run pytest files (name -> text) with the trusted interpreter on a fresh copy of `state`, network off.
 
         The tests see the file system of the sandbox at `/`, with the image's working directory as cwd.

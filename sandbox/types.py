@@ -112,6 +112,8 @@ class ImageBuild(Frozen):
     """Image id `sha256:…`; None unless built."""
     cached: bool = False
     """True when an image with the same content hash was there already and nothing was built."""
+    base_substituted: bool = False
+    """True when its base stands in for the one that was asked for."""
     size_bytes: int = 0
     seconds: float = 0.0
     failure_class: FailureClass | None = None

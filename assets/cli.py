@@ -1,0 +1,192 @@
+"""The console script `touchstone`, and the only place that prints. Commands import what they need when they run."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from assets.resources import Workshop
+
+_EXIT_FAILED = 1
+_EXIT_CONFIGURATION = 2
+
+
+def _located(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say where the data and the configuration are."""
+    command = click.option(
+        "--data", type=click.Path(path_type=Path), help="Data folder (default: TOUCHSTONE_DATA, then touchstone.toml)."
+    )(command)
+    return click.option(
+        "--config", type=click.Path(path_type=Path), help="Configuration file (default: touchstone.toml)."
+    )(command)
+
+
+def _workshop(data: Path | None, config: Path | None) -> "Workshop":
+    from assets.resources import open_workshop
+
+    return open_workshop(data=data, config=config)
+
+
+@click.group()
+@click.version_option(package_name="touchstone")
+def touchstone() -> None:
+    """Turns real repositories into verified terminal-agent trajectories."""
+
+
+@touchstone.command()
+@_located
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """Check the machine and say how to mend it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sandbox.doctor import examine
+
+    findings = examine(_workshop(data, config).data)
+    table = Table("", "check", "found", "remedy")
+    for finding in findings:
+        table.add_row("[green]ok[/]" if finding.ok else "[red]no[/]", finding.name, finding.detail, finding.remedy)
+    Console().print(table)
+    if as_json:
+        click.echo(json.dumps({"ok": all(f.ok for f in findings), "findings": [f.model_dump() for f in findings]}))
+    if not all(finding.ok for finding in findings):
+        sys.exit(_EXIT_FAILED)
+
+
+@touchstone.command()
+@_located
+@click.option(
+    "--retry", type=click.Choice(["none", "infrastructure", "all"]), default="none", help="Failed items to try again."
+)
+@click.option("--only", multiple=True, metavar="ID", help="Retry only these items (may be given several times).")
+@click.option("--day", help="Crawl day YYYY-MM-DD (default: today, UTC); a past day reads its stored listing.")
+def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...], day: str | None) -> None:
+    """Materialize the main job for one crawl day and print the funnel."""
+    from rich.console import Console
+
+    from assets.launch import materialize_main
+    from assets.progress import ProgressBars
+
+    console = Console()
+    workshop = _workshop(data, config)
+    if only and retry == "none":
+        raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
+    with ProgressBars(console):
+        error = materialize_main(workshop, day=day, retry=retry, only=only)
+    _print_funnel(console, workshop)
+    if error is not None:
+        console.print(f"[red]The run failed:[/] {error}", highlight=False)
+        sys.exit(_EXIT_FAILED)
+
+
+def _print_funnel(console: object, workshop: "Workshop") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from assets.snapshot_view import QUERY, query_snapshot
+    from pipeline.funnel import funnel
+
+    assert isinstance(console, Console)
+    table = Table("stage", "items", title="Funnel")
+    for name, count in funnel(workshop.store()).stages():
+        table.add_row(name, str(count))
+    console.print(table)
+    snapshot = workshop.latest_snapshot()
+    if snapshot is None:
+        console.print("No snapshot yet: no trajectory was verified.")
+        return
+    console.print(
+        f"Snapshot {snapshot.name} {snapshot.version}: {snapshot.rows} rows in {snapshot.path}", soft_wrap=True
+    )
+    console.print(QUERY, style="dim", highlight=False)
+    columns, rows = query_snapshot(snapshot.path)
+    result = Table(*columns)
+    for row in rows:
+        result.add_row(*map(str, row))
+    console.print(result)
+
+
+@touchstone.command()
+@_located
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+def status(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """What the working tables hold and which snapshot is the newest."""
+    from rich.console import Console
+
+    from pipeline.funnel import funnel
+
+    workshop = _workshop(data, config)
+    if not as_json:
+        _print_funnel(Console(), workshop)
+        return
+    counts = funnel(workshop.store())
+    snapshot = workshop.latest_snapshot()
+    newest = {"name": snapshot.name, "version": snapshot.version, "path": str(snapshot.path)} if snapshot else None
+    click.echo(json.dumps({**counts.model_dump(), "snapshot": newest}))
+
+
+@touchstone.command()
+@_located
+@click.argument("identifier")
+def show(data: Path | None, config: Path | None, identifier: str) -> None:
+    """Explain a repository, image, instance or trajectory by its id or the beginning of it."""
+    from rich.console import Console
+
+    from assets.show import explain
+
+    sheets = explain(_workshop(data, config).store(), identifier)
+    if not sheets:
+        raise click.ClickException(
+            f"nothing is known under {identifier!r}; ids are in the tables and in `touchstone status`"
+        )
+    for sheet in sheets:
+        Console().print(sheet)
+
+
+@touchstone.command()
+@_located
+@click.argument("identifier", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every judged row, passed and failed.")
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+def replay(data: Path | None, config: Path | None, identifier: str | None, everything: bool, as_json: bool) -> None:
+    """Carry out recorded commands again in fresh sandboxes and compare the verdicts."""
+    from rich.console import Console
+
+    from assets.progress import ProgressBars
+    from assets.replays import replay_rows
+
+    if everything == (identifier is not None):
+        raise click.UsageError("give one trajectory id or --all")
+    console = Console(stderr=as_json)
+    workshop = _workshop(data, config)
+    with ProgressBars(console):
+        report = replay_rows(workshop, identifier)
+    if report.replayed == 0 and identifier is not None:
+        raise click.ClickException(f"no judged trajectory begins with {identifier!r}")
+    console.print(f"{report.replayed} replayed, same verdict in {report.same_verdict_rate:.1%}")
+    for row in report.differing:
+        console.print(f"{row.trajectory_id}: {row.recorded} -> {row.replayed} ({row.reason})", markup=False)
+    if as_json:
+        click.echo(json.dumps(report.model_dump()))
+    if report.differing:
+        sys.exit(_EXIT_FAILED)
+
+
+def main() -> None:
+    """Entry point: the errors that the user can mend become one line and exit code 2."""
+    from pipeline.errors import ConfigurationError
+    from sandbox.errors import SandboxUnavailable
+
+    try:
+        touchstone()
+    except ConfigurationError as error:
+        click.echo(f"touchstone: configuration: {error}", err=True)
+        sys.exit(_EXIT_CONFIGURATION)
+    except SandboxUnavailable as error:
+        click.echo(f"touchstone: sandbox: {error}", err=True)
+        sys.exit(_EXIT_CONFIGURATION)

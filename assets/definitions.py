@@ -1,0 +1,14 @@
+"""The Dagster code location: every asset, resource, job and schedule of the project."""
+
+import dagster as dg
+
+from assets import datasets, images, instances, repositories, trajectories
+from assets.resources import RetryResource, WorkshopResource
+from assets.schedules import main_job, nightly
+
+defs = dg.Definitions(
+    assets=dg.load_assets_from_modules([repositories, images, instances, trajectories, datasets]),
+    resources={"workshop": WorkshopResource(), "retry": RetryResource()},
+    jobs=[main_job],
+    schedules=[nightly],
+)

@@ -1,0 +1,38 @@
+"""Task instances made from what is in the images."""
+
+import dagster as dg
+
+from assets.checks import complete, completeness
+from assets.images import image_builds
+from assets.metadata import stage_metadata
+from assets.partitions import day_by_stream, one_run
+from assets.resources import RetryResource, WorkshopResource
+from assets.selection import built_repositories, rows_of
+from pipeline.funnel import funnel
+from pipeline.stages.generation import generate, select
+
+
+@dg.asset(
+    partitions_def=day_by_stream,
+    backfill_policy=one_run,
+    group_name="instances",
+    kinds={"docker", "pytest", "deltalake"},
+    deps=[image_builds],
+    check_specs=[complete("instances")],
+)
+def instances(
+    context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
+) -> dg.MaterializeResult:
+    """Tasks with verifiers: doing nothing fails each, its reference solution passes it, twice, in fresh sandboxes."""
+    shop = workshop.open()
+    chosen = built_repositories(shop, context.partition_keys)
+    options = retry.options(shop)
+    report = generate(shop.store(), chosen, shop.trees, shop.backend(), shop.settings.instances, options)
+    select(shop.store(), shop.settings.instances)
+    rows = rows_of(shop, "instances", [one.fetched.repository for one in chosen])
+    return dg.MaterializeResult(
+        metadata=stage_metadata(
+            report, funnel(shop.store()).stages(), rows, ["instance_id", "family", "instruction", "admitted", "reason"]
+        ),
+        check_results=[completeness(report)],
+    )

@@ -1,0 +1,60 @@
+"""Materializes the main job from the command line: in this process, recorded in the Dagster instance that the UI shows."""
+
+import datetime
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.partitions import FIRST_DAY, range_tags, today
+from assets.resources import Workshop
+from pipeline.errors import ConfigurationError
+
+
+def materialize_main(workshop: Workshop, *, day: str | None, retry: str, only: Sequence[str]) -> str | None:
+    """Run the main job for one day; returns None, or the reason of the first step that failed.
+
+    Raises ConfigurationError for a day that is none.
+    """
+    day = _checked_day(day or today())
+    warnings.filterwarnings("ignore", category=dg.BetaWarning)
+    warnings.filterwarnings("ignore", category=dg.PreviewWarning)
+    from assets.definitions import defs
+
+    with workshop.dagster_instance() as instance:
+        result = defs.resolve_job_def("main").execute_in_process(
+            instance=instance,
+            run_config=run_config(retry, only),
+            tags=range_tags(day),
+            raise_on_error=False,
+        )
+    if result.success:
+        return None
+    failures = [event for event in result.all_events if event.is_step_failure]
+    return _reason(failures[0]) if failures else "the run was not successful; see the run in the Dagster UI"
+
+
+def run_config(retry: str, only: Sequence[str]) -> dict[str, Any]:
+    """Run configuration of the main job; the same dictionary can be pasted into the UI's launchpad."""
+    return {
+        "resources": {"retry": {"config": {"retry": retry, "only": list(only)}}},
+        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+    }
+
+
+def _reason(failure: dg.DagsterEvent) -> str:
+    error = failure.step_failure_data.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return f"{failure.step_key}: {error.message.strip() if error else 'no reason was recorded'}"
+
+
+def _checked_day(day: str) -> str:
+    try:
+        parsed = datetime.date.fromisoformat(day)
+    except ValueError as error:
+        raise ConfigurationError(f"--day {day!r} is not a date; write it as YYYY-MM-DD") from error
+    if not FIRST_DAY <= parsed.isoformat() <= today():
+        raise ConfigurationError(f"--day {day} is outside of the partitions {FIRST_DAY} to {today()} (UTC)")
+    return parsed.isoformat()

@@ -1,0 +1,56 @@
+"""Repositories of a crawl day: listed, fetched, scored."""
+
+import dagster as dg
+
+from assets.checks import complete, completeness
+from assets.metadata import stage_metadata
+from assets.partitions import day_by_stream, one_run, today
+from assets.resources import RetryResource, WorkshopResource
+from assets.selection import listed, rows_of
+from pipeline.funnel import funnel
+from pipeline.stages.fetching import fetch
+from pipeline.stages.scoring import fetched, score
+
+
+@dg.asset(
+    partitions_def=day_by_stream,
+    backfill_policy=one_run,
+    group_name="repositories",
+    kinds={"docker", "deltalake"},
+    check_specs=[complete("repositories")],
+)
+def repositories(
+    context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
+) -> dg.MaterializeResult:
+    """Source trees of the repositories that the sources list for the day, with their licence."""
+    shop = workshop.open()
+    chosen = listed(shop, context.partition_keys, today=today())
+    report = fetch(shop.store(), chosen, shop.sources(), shop.trees, retry.options(shop))
+    rows = rows_of(shop, "repositories", chosen)
+    columns = ["full_name", "commit", "language", "license", "n_files", "failure_class", "reason"]
+    return dg.MaterializeResult(
+        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, columns),
+        check_results=[completeness(report)],
+    )
+
+
+@dg.asset(
+    partitions_def=day_by_stream,
+    backfill_policy=one_run,
+    group_name="repositories",
+    kinds={"python", "deltalake"},
+    deps=[repositories],
+    check_specs=[complete("scores")],
+)
+def scores(context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
+    """How likely each repository is to give a working image; those under the threshold go no further."""
+    shop = workshop.open()
+    chosen = listed(shop, context.partition_keys)
+    report = score(shop.store(), fetched(shop.store(), chosen), shop.trees, shop.scorer(), retry.options(shop))
+    rows = rows_of(shop, "scores", chosen)
+    return dg.MaterializeResult(
+        metadata=stage_metadata(
+            report, funnel(shop.store()).stages(), rows, ["repository_id", "scorer", "score", "kept", "reason"]
+        ),
+        check_results=[completeness(report)],
+    )

@@ -1,0 +1,228 @@
+"""Configuration and what is made from it. The only file that reads the environment.
+
+`touchstone.toml` holds the settings; TOUCHSTONE_DATA (or `--data`) overrides where the data lie. A `Workshop` makes
+the store, the backend and the sources from them, once each; `WorkshopResource` is its Dagster face.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field, ValidationError
+
+from pipeline.batch import Retry
+from pipeline.checkout import CheckoutConfig
+from pipeline.errors import ConfigurationError
+from pipeline.instances import InstancesConfig
+from pipeline.rollout import RolloutConfig
+from pipeline.scoring import ScoreConfig, Scorer, StaticScorer
+from pipeline.snapshots import SnapshotVersion, versions
+from pipeline.sources import Source
+from pipeline.sources.local import LocalConfig, LocalSource
+from pipeline.sources.registry import RegistryConfig, RegistrySource
+from pipeline.stages.options import Options
+from pipeline.tables import Store
+from pipeline.types import Record
+from sandbox.backends.docker import DockerBackend
+from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.engine import connect
+from sandbox.images import ImageBuilder
+from sandbox.types import BuildLimits
+from sandbox.verifier_runtime import VerifierRuntime
+
+PROJECT = Path(__file__).resolve().parent.parent
+DATA_VARIABLE = "TOUCHSTONE_DATA"
+CONFIG_VARIABLE = "TOUCHSTONE_CONFIG"
+_CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Where a machine behind a company's proxy usually names its certificates."""
+
+
+class SourcesConfig(Record):
+    """Where repositories come from."""
+
+    use: tuple[str, ...] = ("registry", "local")
+    """Sources that are asked, in this order."""
+    registry: RegistryConfig = RegistryConfig()
+    local: LocalConfig = LocalConfig()
+    checkout: CheckoutConfig = CheckoutConfig()
+
+
+class AgentsConfig(RolloutConfig):
+    """Who attempts each instance, within which budgets."""
+
+    agents: tuple[str, ...] = ("oracle", "noop")
+
+
+class Settings(Record):
+    """touchstone.toml. Every setting has a default; an unknown one is an error."""
+
+    data: Path = Path("data")
+    """Data folder, relative to the configuration file."""
+    snapshot: str = Field(default="terminal", pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    """Name of the published data set."""
+    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, gt=0)
+    """Items that a stage works on at a time."""
+    images: BaseImageConfig = BaseImageConfig()
+    builds: BuildLimits = BuildLimits()
+    sources: SourcesConfig = SourcesConfig()
+    score: ScoreConfig = ScoreConfig()
+    instances: InstancesConfig = InstancesConfig()
+    rollout: AgentsConfig = AgentsConfig()
+
+
+def read_settings(path: Path, *, required: bool) -> Settings:
+    """The settings of a file; the defaults when it is not there and not required.
+
+    Raises ConfigurationError that names the file, the setting and what is wrong with it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        if required:
+            raise ConfigurationError(f"{path} does not exist; leave --config out for the defaults") from error
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read as UTF-8 text: {error}") from error
+    try:
+        return Settings.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        raise ConfigurationError(f"{path}: " + "; ".join(faults)) from error
+
+
+class Workshop:
+    """What the stages work with, made from the settings when first asked for."""
+
+    def __init__(self, settings: Settings, folder: Path, data: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+        """Where the configuration file lies; paths in it are relative to this."""
+        self.data = data
+        self.trees = data / "sources"
+
+    @functools.cache  # noqa: B019 - a workshop lives as long as its process
+    def store(self) -> Store:
+        return Store(self.data)
+
+    @functools.cache  # noqa: B019
+    def bases(self) -> BaseImages:
+        images = self.settings.images
+        bundle = images.ca_bundle or _certificates_of_this_machine()
+        if bundle is not None:
+            images = images.model_copy(update={"ca_bundle": self.folder / bundle})
+        return BaseImages(connect(self.data), images, self.data)
+
+    @functools.cache  # noqa: B019
+    def backend(self) -> DockerBackend:
+        client = connect(self.data)
+        backend = DockerBackend(client, VerifierRuntime(client, self.bases()))
+        backend.reap()
+        return backend
+
+    @functools.cache  # noqa: B019
+    def builder(self) -> ImageBuilder:
+        return ImageBuilder(connect(self.data), self.bases())
+
+    def toolchain(self, language: str) -> str:
+        """Tag of the toolchain image of a language, built when first asked for."""
+        return self.bases().toolchain(language).tag
+
+    @functools.cache  # noqa: B019
+    def sources(self) -> tuple[Source, ...]:
+        """Raises ConfigurationError for an unknown source."""
+        config = self.settings.sources
+        made: list[Source] = []
+        for name in config.use:
+            if name == "registry":
+                packages = config.registry.model_copy(update={"packages": self.folder / config.registry.packages})
+                made.append(RegistrySource(packages, config.checkout, self.backend(), self._fetch_image))
+            elif name == "local":
+                made.append(LocalSource(config.local, config.checkout, self.folder))
+            else:
+                raise ConfigurationError(f"sources.use: there is no source {name!r}; there are registry and local")
+        return tuple(made)
+
+    @functools.cache  # noqa: B019
+    def scorer(self) -> Scorer:
+        return StaticScorer(self.settings.score)
+
+    def latest_snapshot(self) -> SnapshotVersion | None:
+        published = versions(self.data, self.settings.snapshot)
+        return published[-1] if published else None
+
+    def dagster_instance(self) -> dg.DagsterInstance:
+        """The instance that the UI shows too; its home is prepared when it is not there yet."""
+        home = self.data / "dagster"
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PROJECT / "infra" / "dagster.yaml", home / "dagster.yaml")
+        os.environ["DAGSTER_HOME"] = str(home)
+        return dg.DagsterInstance.get()
+
+    def _fetch_image(self) -> str:
+        return self.bases().toolchain("fetch").digest
+
+
+@functools.cache
+def open_workshop(*, data: Path | None = None, config: Path | None = None) -> Workshop:
+    """The workshop of this process: `data` before TOUCHSTONE_DATA before the file; `config` before TOUCHSTONE_CONFIG.
+
+    What was chosen is put into the environment, so that Dagster's code locations and the processes of runs agree.
+    Raises ConfigurationError.
+    """
+    chosen = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    path = (chosen or PROJECT / "touchstone.toml").absolute()
+    settings = read_settings(path, required=chosen is not None)
+    named = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else path.parent / settings.data)
+    os.environ[CONFIG_VARIABLE] = str(path)
+    os.environ[DATA_VARIABLE] = str(named.absolute())
+    return Workshop(settings, path.parent, named.absolute())
+
+
+class WorkshopResource(dg.ConfigurableResource):
+    """The workshop as Dagster resource; its two addresses come from the environment or from the launchpad."""
+
+    config: str = Field(default_factory=lambda: os.environ.get(CONFIG_VARIABLE, ""))
+    """Path of touchstone.toml; empty for the project's own."""
+    data: str = Field(default_factory=lambda: os.environ.get(DATA_VARIABLE, ""))
+    """Data folder; empty for the one named in the configuration."""
+
+    def open(self) -> Workshop:
+        return open_workshop(
+            data=Path(self.data) if self.data else None, config=Path(self.config) if self.config else None
+        )
+
+
+class RetryResource(dg.ConfigurableResource):
+    """Which failed items a run tries again; set it in the launchpad, or with `touchstone run --retry`."""
+
+    retry: str = "none"
+    """none, infrastructure or all."""
+    only: list[str] = []  # noqa: RUF012 - pydantic copies it
+    """Beginnings of the keys of items; empty for all that `retry` covers."""
+
+    def options(self, workshop: Workshop) -> Options:
+        """Raises ConfigurationError for a word that is none of the three."""
+        if self.retry not in set(Retry):
+            raise ConfigurationError(f"retry: {self.retry!r} is none of {', '.join(Retry)}")
+        return Options(workers=workshop.settings.workers, retry=Retry(self.retry), only=tuple(self.only))
+
+
+def code_commit() -> str | None:
+    """The commit of this code, with `-dirty` where files differ from it; None outside of a git repository."""
+    command = ["git", "-C", str(PROJECT), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return result.stdout.strip() or None
+
+
+def _certificates_of_this_machine() -> Path | None:
+    named = [Path(os.environ[variable]) for variable in _CERTIFICATE_VARIABLES if os.environ.get(variable)]
+    return next((path for path in named if path.is_file()), None)

@@ -1,0 +1,24 @@
+"""When the main job runs by itself."""
+
+import dagster as dg
+
+from assets.partitions import range_tags
+
+main_job = dg.define_asset_job(
+    "main",
+    selection=dg.AssetSelection.all(),
+    description="Repositories to a snapshot of verified trajectories, for every stream of one crawl day.",
+    executor_def=dg.in_process_executor,
+)
+
+
+@dg.schedule(
+    job=main_job,
+    cron_schedule="0 2 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.STOPPED,
+)
+def nightly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    """Every night at 02:00 UTC: the main job over the sources of touchstone.toml, for the day that begins."""
+    day = context.scheduled_execution_time.date().isoformat()
+    return dg.RunRequest(run_key=f"nightly-{day}", tags=range_tags(day))

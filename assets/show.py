@@ -1,0 +1,91 @@
+"""What is known of one id: a sheet per row that the working tables hold about it."""
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.schemas import to_rows
+from pipeline.tables import Store
+
+_IDS: dict[str, tuple[str, ...]] = {
+    "listings": ("repository_id", "full_name"),
+    "repositories": ("repository_id", "full_name"),
+    "scores": ("repository_id",),
+    "image_builds": ("repository_id", "image_digest"),
+    "instances": ("instance_id", "repository_id", "image_digest"),
+    "selections": ("instance_id",),
+    "trajectories": ("trajectory_id", "instance_id"),
+    "verifications": ("trajectory_id",),
+}
+"""The columns by which a row of each table is found."""
+
+_CODE = {"dockerfile": "docker", "content": "python", "solution": "bash", "action": "bash"}
+_BRIEF_CHARACTERS = 2_000
+_ROWS_IN_FULL = 3
+"""So many rows of a table are shown whole; more become a line each."""
+
+
+def explain(store: Store, identifier: str) -> list[RenderableType]:
+    """A sheet for each table that knows an id, a digest or a name beginning with `identifier`; empty when none does."""
+    sheets: list[RenderableType] = []
+    for table, columns in _IDS.items():
+        rows = [
+            row for row in to_rows(store.read(table)) if any(_begins(row.get(column), identifier) for column in columns)
+        ]
+        if len(rows) > _ROWS_IN_FULL:
+            sheets.append(_list(table, rows))
+        else:
+            sheets.extend(_sheet(table, row) for row in rows)
+    return sheets
+
+
+def _begins(value: object, identifier: str) -> bool:
+    return isinstance(value, str) and (
+        value.startswith(identifier) or value.removeprefix("sha256:").startswith(identifier)
+    )
+
+
+def _list(table: str, rows: list[dict[str, object]]) -> RenderableType:
+    lines = Table("id", "attempt", "outcome", "reason", title=f"{table}: {len(rows)} rows", expand=True)
+    for row in rows:
+        identity = (
+            row.get("trajectory_id") or row.get("instance_id") or row.get("image_digest") or row.get("repository_id")
+        )
+        outcome = (
+            row.get("outcome") or row.get("status") or row.get("failure_class") or ("ok" if identity else "failed")
+        )
+        lines.add_row(*(Text(str(cell or "")) for cell in (identity, row.get("attempt"), outcome, row.get("reason"))))
+    return lines
+
+
+def _sheet(table: str, row: Mapping[str, object]) -> RenderableType:
+    return Panel(Group(*_fields(row)), title=f"{table}, attempt {row['attempt']}", title_align="left")
+
+
+def _fields(row: Mapping[str, object]) -> Iterator[RenderableType]:
+    for name, value in row.items():
+        if value is None or value == [] or value == "":
+            continue
+        if name in _CODE and isinstance(value, str):
+            yield Text(f"{name}:", style="bold")
+            yield Syntax(value[:_BRIEF_CHARACTERS], _CODE[name], word_wrap=True)
+        elif isinstance(value, list) and value and isinstance(value[0], dict) and set(value[0]) != {"key", "value"}:
+            yield Text(f"{name}:", style="bold")
+            for entry in value:
+                yield Panel(Group(*_fields(entry)), border_style="dim")
+        else:
+            yield Text.assemble((f"{name}: ", "bold"), _plain(value))
+
+
+def _plain(value: object) -> str:
+    """One value as text; never interpreted as markup, since it may come from a hostile repository."""
+    if isinstance(value, list):
+        if all(isinstance(entry, dict) for entry in value):
+            return ", ".join(f"{entry['key']}={entry['value']}" for entry in value)
+        return "\n".join(str(entry) for entry in value)
+    text = str(value)
+    return text if len(text) <= _BRIEF_CHARACTERS else f"{text[:_BRIEF_CHARACTERS]} … ({len(text)} characters)"

@@ -1,0 +1,84 @@
+"""How many items each stage was given and how many it kept: the numbers of `status`, of the funnel and of the card."""
+
+from __future__ import annotations
+
+import duckdb
+
+from pipeline.tables import Store
+from pipeline.types import Record
+
+
+class Funnel(Record):
+    """Counts over the working tables; each is a number of distinct items, not of attempts."""
+
+    repositories: int
+    """Repositories that a source listed."""
+    kept: int
+    """… whose score reached the threshold."""
+    images_built: int
+    """… for which an image was built."""
+    languages: tuple[str, ...]
+    """Languages of the repositories with an image, sorted."""
+    instances: int
+    """Task candidates, rejected ones included."""
+    instances_admitted: int
+    """… that passed every gate."""
+    rollouts: int
+    """Attempts with a recorded trajectory."""
+    trajectories_verified: int
+    """… whose final state passed the verifier."""
+
+    def stages(self) -> list[tuple[str, int]]:
+        """The funnel in the order of the pipeline."""
+        return [
+            ("repositories", self.repositories),
+            ("kept", self.kept),
+            ("images", self.images_built),
+            ("instances", self.instances),
+            ("admitted", self.instances_admitted),
+            ("trajectories", self.rollouts),
+            ("verified", self.trajectories_verified),
+        ]
+
+
+_COUNTS = """
+SELECT (SELECT count(DISTINCT repository_id) FROM listings),
+       (SELECT count(*) FROM scores WHERE kept),
+       (SELECT count(DISTINCT repository_id) FROM image_builds WHERE status = 'built'),
+       (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
+          JOIN image_builds b USING (repository_id) WHERE b.status = 'built'),
+       (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL OR failure_class IS NOT NULL),
+       (SELECT count(*) FROM selections WHERE selected),
+       (SELECT count(*) FROM trajectories WHERE trajectory_id IS NOT NULL),
+       (SELECT count(*) FROM verifications WHERE outcome = 'passed')
+"""
+_TABLES = (
+    "listings",
+    "repositories",
+    "scores",
+    "image_builds",
+    "instances",
+    "selections",
+    "trajectories",
+    "verifications",
+)
+
+
+def funnel(store: Store) -> Funnel:
+    """Count what the working tables hold now. Empty tables count as zero."""
+    with duckdb.connect() as connection:
+        for table in _TABLES:
+            connection.register(table, store.current(table))
+        row = connection.execute(_COUNTS).fetchone()
+    assert row is not None  # an aggregate always has one row
+    repositories, kept, built, languages, instances, admitted, rollouts, verified = row
+    return Funnel(
+        repositories=repositories,
+        kept=kept,
+        images_built=built,
+        languages=tuple(languages or ()),
+        instances=instances,
+        instances_admitted=admitted,
+        rollouts=rollouts,
+        trajectories_verified=verified,
+    )

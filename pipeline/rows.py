@@ -1,0 +1,221 @@
+"""How the nouns of types.py become rows of the working tables, and back. Columns are named in schemas.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from pipeline.schemas import Row, to_rows
+from pipeline.tables import Store
+from pipeline.types import (
+    Checkout,
+    Repository,
+    Score,
+    Step,
+    TaskInstance,
+    Trajectory,
+    VerificationResult,
+    Verifier,
+)
+from sandbox.types import ImageBuild, ImageSpec, Limits
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _fields(model: type[M], row: Mapping[str, object]) -> dict[str, object]:
+    return {name: row[name] for name in model.model_fields if name in row}
+
+
+def _flat(prefix: str, model: BaseModel) -> Row:
+    return {f"{prefix}_{name}": value for name, value in model.model_dump().items()}
+
+
+def repository_row(repository: Repository) -> Row:
+    return {"repository_id": repository.repository_id, **repository.model_dump()}
+
+
+def repository_of(row: Mapping[str, object]) -> Repository:
+    return Repository.model_validate(_fields(Repository, row))
+
+
+def checkout_row(repository: Repository, checkout: Checkout) -> Row:
+    return {**repository_row(repository), **checkout.model_dump()}
+
+
+def checkout_of(row: Mapping[str, object]) -> Checkout:
+    return Checkout.model_validate(_fields(Checkout, row))
+
+
+def score_row(score: Score) -> Row:
+    return score.model_dump()
+
+
+def build_row(repository_id: str, strategy: str, spec: ImageSpec, build: ImageBuild) -> Row:
+    """One attempt of one strategy."""
+    return {
+        "repository_id": repository_id,
+        "strategy": strategy,
+        "dockerfile": spec.dockerfile,
+        "dockerfile_sha256": hashlib.sha256(spec.dockerfile.encode("utf-8", "surrogatepass")).hexdigest(),
+        "status": build.status,
+        "image_digest": build.digest,
+        "base_substituted": build.base_substituted,
+        "seconds": build.seconds,
+        "cached": build.cached,
+        "log_tail": build.log_tail,
+        "size_bytes": build.size_bytes,
+        "failure_class": build.failure_class,
+        "reason": build.reason,
+    }
+
+
+def instance_row(instance: TaskInstance) -> Row:
+    return {
+        **instance.model_dump(exclude={"verifier", "limits"}),
+        "instance_id": instance.instance_id,
+        **_flat("verifier", instance.verifier),
+        "verifier_sha256": instance.verifier.sha256,
+        **_flat("limits", instance.limits),
+    }
+
+
+def instance_of(row: Mapping[str, object]) -> TaskInstance:
+    verifier = Verifier.model_validate(
+        {
+            "kind": row["verifier_kind"],
+            "files": row["verifier_files"],
+            "command": row["verifier_command"],
+            "timeout_s": row["verifier_timeout_s"],
+            "passing_tests": row["verifier_passing_tests"],
+        }
+    )
+    limits = Limits.model_validate({name: row[f"limits_{name}"] for name in Limits.model_fields})
+    fields = _fields(TaskInstance, row) | {"verifier": verifier, "limits": limits}
+    return TaskInstance.model_validate(fields | {"provenance": _mapping(row["provenance"])})
+
+
+def _mapping(pairs: object) -> dict[str, object]:
+    assert isinstance(pairs, list)
+    return {pair["key"]: pair["value"] for pair in pairs}
+
+
+def trajectory_row(trajectory: Trajectory) -> Row:
+    return {
+        **trajectory.model_dump(),
+        "trajectory_id": trajectory.trajectory_id,
+        "n_turns": len(trajectory.steps),
+        "n_tokens": sum(step.tokens for step in trajectory.steps),
+    }
+
+
+def trajectory_of(row: Mapping[str, object]) -> Trajectory:
+    steps = row["steps"]
+    assert isinstance(steps, list)
+    return Trajectory.model_validate(
+        _fields(Trajectory, row)
+        | {
+            "sampling": json.loads(str(row["sampling"])),
+            "steps": tuple(Step.model_validate(step | {"extra": json.loads(step["extra"])}) for step in steps),
+        }
+    )
+
+
+def verification_row(result: VerificationResult) -> Row:
+    return result.model_dump(exclude={"failure_class"}) | {
+        "failure_class": result.failure_class,
+        "reason": result.log_tail[-500:] if result.failure_class else "",
+    }
+
+
+class JudgedRow(NamedTuple):
+    """An attempt with a verdict: what a replay needs."""
+
+    instance: TaskInstance
+    trajectory: Trajectory
+    outcome: Literal["passed", "failed"]
+
+
+def judged_rows(store: Store) -> list[JudgedRow]:
+    """Every attempt that has a verdict, passed and failed, sorted by trajectory id."""
+    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
+    trajectories = {row["trajectory_id"]: row for row in to_rows(store.current("trajectories"))}
+    judged = []
+    for row in sorted(to_rows(store.current("verifications")), key=lambda row: str(row["trajectory_id"])):
+        outcome = row["outcome"]
+        if outcome == "passed" or outcome == "failed":
+            trajectory = trajectories[row["trajectory_id"]]
+            instance = instances[trajectory["instance_id"]]
+            judged.append(JudgedRow(instance_of(instance), trajectory_of(trajectory), outcome))
+    return judged
+
+
+def verified_rows(store: Store) -> Iterator[Row]:
+    """Rows of the published schema: each attempt that passed, with its instance and its repository."""
+    repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
+    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
+    trajectories = {row["trajectory_id"]: row for row in to_rows(store.current("trajectories"))}
+    for verification in sorted(to_rows(store.current("verifications")), key=lambda row: str(row["trajectory_id"])):
+        if verification["outcome"] != "passed":
+            continue
+        trajectory = trajectories[verification["trajectory_id"]]
+        instance = instances[trajectory["instance_id"]]
+        repository = repositories[instance["repository_id"]]
+        yield {
+            **{name: repository[name] for name in ("source", "full_name", "commit", "license", "license_sha256")},
+            **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
+            **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
+            "provenance": _mapping(instance["provenance"]),
+            "messages": messages(instance_of(instance), trajectory_of(trajectory)),
+            "outcome": verification["outcome"],
+            "tests": verification["tests"],
+        }
+
+
+_PUBLISHED_OF_INSTANCE = (
+    "instance_id",
+    "repository_id",
+    "language",
+    "domain",
+    "family",
+    "difficulty",
+    "instruction",
+    "solution",
+    "verifier_files",
+    "verifier_command",
+    "verifier_timeout_s",
+    "verifier_passing_tests",
+    "verifier_sha256",
+    "image_digest",
+    "generator",
+)
+_PUBLISHED_OF_TRAJECTORY = (
+    "trajectory_id",
+    "agent",
+    "model",
+    "sampling",
+    "sample",
+    "steps",
+    "n_turns",
+    "n_tokens",
+    "stop_reason",
+)
+
+
+def messages(instance: TaskInstance, trajectory: Trajectory) -> list[dict[str, str]]:
+    """The attempt as a chat: the instruction, then a command and what it answered in turn, last the hand-in.
+
+    User and assistant alternate and the assistant ends, as trainers ask for.
+    """
+    chat = [{"role": "user", "content": instance.instruction}]
+    for index, step in enumerate(trajectory.steps):
+        thought = f"{step.thought}\n\n" if step.thought else ""
+        said = f"```bash\n{step.action}\n```" if step.action else "The task is complete."
+        chat.append({"role": "assistant", "content": thought + said})
+        if step.action and index + 1 < len(trajectory.steps):
+            observed = trajectory.steps[index + 1].observation
+            chat.append({"role": "user", "content": f"[exit code {step.exit_code}]\n{observed}"})
+    return chat

@@ -1,0 +1,52 @@
+"""Which repositories belong to a crawl day: asked of the sources while it lasts, read from the table afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.batch import Failure, Item, Outcome
+from pipeline.rows import repository_of, repository_row
+from pipeline.schemas import Row, to_rows
+from pipeline.sources import Source
+from pipeline.stages.options import Options, over_items
+from pipeline.tables import Store
+from pipeline.types import Repository
+
+
+def list_day(
+    store: Store, sources: Sequence[Source], day: str, streams: Sequence[str], *, today: str | None
+) -> list[Repository]:
+    """The repositories of the given streams on one day, in the order in which they were first listed.
+
+    The sources are asked when the day is today, or when nothing was stored for it; what they name beyond the stored
+    listing is added to it, nothing is ever taken away. So a later run of the same day reads the same input.
+    Raises ConfigurationError or InfrastructureFailure of a source.
+    """
+    stored = _stored(store, day)
+    if day == today or not stored:
+        found = [repository for source in sources for repository in source.repositories(None)]
+        new = [one for one in found if one.repository_id not in {known.repository_id for known in stored}]
+        _remember(store, day, new)
+        stored = [*stored, *{one.repository_id: one for one in new}.values()]
+    return [one for one in stored if one.language in streams]
+
+
+def _stored(store: Store, day: str) -> list[Repository]:
+    rows = [row for row in to_rows(store.current("listings")) if row["day"] == day]
+    return [repository_of(row) for row in sorted(rows, key=lambda row: str(row["item_key"]).split("#")[1])]
+
+
+def _remember(store: Store, day: str, repositories: Sequence[Repository]) -> None:
+    start = len([row for row in to_rows(store.current("listings")) if row["day"] == day])
+    items = [
+        Item(f"{day}/{repository.repository_id}#{start + number:08d}", repository)
+        for number, repository in enumerate(repositories)
+    ]
+
+    def work(repository: Repository) -> Outcome:
+        return Outcome({"listings": [{"day": day, "stream": repository.language, **repository_row(repository)}]})
+
+    def failed_rows(repository: Repository, failure: Failure) -> Mapping[str, Sequence[Row]]:
+        return {"listings": [{"day": day, "stream": repository.language, "repository_id": repository.repository_id}]}
+
+    over_items("listing", items, work, store=store, failed_rows=failed_rows, options=Options())

@@ -1,0 +1,50 @@
+"""Publishes the verified rows of all days as the next version of the data set, when they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline.funnel import funnel
+from pipeline.rows import verified_rows
+from pipeline.schemas import TERMINAL, to_arrow
+from pipeline.snapshots import SnapshotVersion, publish
+from pipeline.tables import Store
+
+
+def publish_verified(store: Store, name: str, *, code_commit: str | None, run_id: str | None) -> SnapshotVersion | None:
+    """The version that holds today's verified rows, new or already there; None when there is no verified row."""
+    rows = list(verified_rows(store))
+    if not rows:
+        return None
+    return publish(
+        store.root,
+        name,
+        to_arrow(TERMINAL, rows),
+        schema_version=TERMINAL.version,
+        parents=(),
+        code_commit=code_commit,
+        run_id=run_id,
+        summary={"funnel": dict(funnel(store).stages())},
+        card=_card,
+    )
+
+
+def _card(rows: int, summary: Mapping[str, object]) -> str:
+    stages = summary["funnel"]
+    assert isinstance(stages, dict)
+    lines = "\n".join(f"| {stage} | {count} |" for stage, count in stages.items())
+    return f"""# Verified terminal trajectories
+
+{rows} trajectories of agents that solved tasks in containers made from real repositories. Each final state passed the
+pytest verifier of its task, run by an interpreter of ours in a fresh container; a task is here only when doing
+nothing fails its verifier and its reference solution passes it, twice. The column `agent` says who acted: `oracle`
+carried out the reference solution.
+
+| stage | items |
+|---|---|
+{lines}
+
+`messages` is the attempt as a chat, `steps` has exit codes and seconds as well. `verifier_files` and
+`verifier_passing_tests` are what judged it, `image_digest` names the image, and `license` is what was found in the
+files of the repository at the pinned version (null: none was recognised).
+"""

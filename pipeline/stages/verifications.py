@@ -1,0 +1,79 @@
+"""Judges the frozen final state of each attempt once, then lets the state go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.rows import trajectory_of, verification_row
+from pipeline.schemas import Row, to_rows
+from pipeline.stages.options import Options, over_items
+from pipeline.tables import Store
+from pipeline.types import TaskInstance, Trajectory
+from pipeline.verification import verify
+from sandbox.protocol import Backend
+
+
+class Attempted(NamedTuple):
+    """What one item is."""
+
+    instance: TaskInstance
+    trajectory: Trajectory
+    attempt: int
+    """Of the rollout; a new attempt needs a new verdict."""
+
+
+def verify_all(store: Store, instances: Sequence[TaskInstance], backend: Backend, options: Options) -> StageReport:
+    """One row in `verifications` for each recorded attempt at the given instances.
+
+    A state is discarded when its verdict is on disk, never before, so that a kill costs nothing.
+    """
+    attempts = _attempts(store, {instance.instance_id: instance for instance in instances})
+
+    def work(attempted: Attempted) -> Outcome:
+        result = verify(attempted.instance, attempted.trajectory, backend)
+        failure = None
+        if result.failure_class is not None:
+            failure = Failure(failure_class=result.failure_class, reason=result.log_tail[-500:])
+        return Outcome({"verifications": [verification_row(result)]}, failure)
+
+    def failed_rows(attempted: Attempted, failure: Failure) -> Mapping[str, Sequence[Row]]:
+        return {"verifications": [{"trajectory_id": attempted.trajectory.trajectory_id, "outcome": "error"}]}
+
+    items = [Item(_key(one.trajectory.trajectory_id, one.attempt), one) for one in attempts]
+    report = over_items("verification", items, work, store=store, failed_rows=failed_rows, options=options)
+    for reference in backend.states() & judged_states(store):
+        backend.discard(reference)
+    return report
+
+
+def judged_states(store: Store) -> set[str]:
+    """References of states that have a verdict."""
+    judged = {row["trajectory_id"] for row in to_rows(store.current("verifications")) if row["outcome"] != "error"}
+    return {
+        str(row["state_reference"])
+        for row in to_rows(store.current("trajectories"))
+        if row["trajectory_id"] in judged and row["state_reference"]
+    }
+
+
+def passed_by_doing_nothing(store: Store) -> list[str]:
+    """Trajectories of the agent that does nothing whose verifier was content: their instances prove nothing."""
+    idle = {row["trajectory_id"] for row in to_rows(store.current("trajectories")) if row["agent"] == "noop"}
+    rows = to_rows(store.current("verifications"))
+    return sorted(
+        str(row["trajectory_id"]) for row in rows if row["outcome"] == "passed" and row["trajectory_id"] in idle
+    )
+
+
+def _attempts(store: Store, instances: Mapping[str, TaskInstance]) -> list[Attempted]:
+    return [
+        Attempted(instances[str(row["instance_id"])], trajectory_of(row), int(str(row["attempt"])))
+        for row in to_rows(store.current("trajectories"))
+        if row["trajectory_id"] is not None and row["instance_id"] in instances
+    ]
+
+
+def _key(trajectory_id: str, attempt: int) -> str:
+    return trajectory_id if attempt == 1 else f"{trajectory_id}@{attempt}"
