@@ -19,3 +19,7 @@ class ImageMissing(SandboxError):
 
 class VerifierBroken(SandboxError):
     """The verifier crashed, ran no test or answered nothing readable. No verdict may be drawn from it."""
+
+
+class ImageUnusable(SandboxError):
+    """The image cannot hold a sandbox, for example because it has no shell. Trying again does not help."""
