@@ -147,18 +147,19 @@ def _store_tar(tree: Mapping[str, Member], destination: Path, repository_id: str
     part = destination / f".{repository_id}.tar.part"
     try:
         destination.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as sink:
-            written = _write(tree, sink)
-            sink.flush()
-            os.fsync(sink.fileno())
-        final = destination / f"{written.sha256}.tar"
-        if not final.exists():
-            part.rename(final)
-            _sync_directory(destination)
+        try:
+            with part.open("wb") as sink:
+                written = _write(tree, sink)
+                sink.flush()
+                os.fsync(sink.fileno())
+            final = destination / f"{written.sha256}.tar"
+            if not final.exists():
+                part.rename(final)
+                _sync_directory(destination)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise InfrastructureFailure(f"a tree could not be stored in the data folder: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
     return written
 
 

@@ -134,7 +134,7 @@ class _Repository:
     def head(self) -> str:
         """Commit at HEAD. Raises ItemRejected (empty_repository, unreadable)."""
         try:
-            return self._run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+            return self._run("rev-parse", "--verify", "HEAD^{commit}").decode().strip()
         except ItemRejected:
             if not self._run("for-each-ref", "--count=1"):
                 raise ItemRejected("empty_repository", "the git repository has no commit") from None
@@ -142,9 +142,7 @@ class _Repository:
 
     def committed(self, commit: str) -> dict[str, _Entry]:
         """Name -> (mode, object id) of each file of a commit."""
-        return _entries(
-            self._run("ls-tree", "-r", "-z", "--full-tree", "--format=%(objectmode) %(objectname)%x09%(path)", commit)
-        )
+        return _entries(self._run("ls-tree", "-r", "-z", "--full-tree", commit))
 
     def tracked(self) -> dict[str, _Entry]:
         """Name -> (mode, object id) of each file of the index."""
