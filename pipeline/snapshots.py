@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +33,9 @@ GROUP_BYTES = 64 * 1024 * 1024
 """Largest row group: one whose texts exceed 2 GiB cannot be read back."""
 SHARD_BYTES = 512 * 1024 * 1024
 """Size of a file before compression at which the next one begins."""
+
+Card = Callable[[int, Mapping[str, object]], str]
+"""Number of rows and summary -> Markdown below the head of the card."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _VERSION = re.compile(r"v(\d{4,})")
@@ -108,11 +111,11 @@ def publish(
     code_commit: str | None,
     run_id: str | None,
     summary: Mapping[str, object],
-    card: str,
+    card: Card,
 ) -> SnapshotVersion:
     """Write the next version below the data folder `root`, unless the latest holds the same rows.
 
-    `card` is the Markdown below the head of README.md; `summary` goes into the manifest as JSON.
+    `card` writes the text below the head of README.md; `summary` goes into the manifest as JSON.
 
     Raises ValueError for no rows or an unusable name, SnapshotDamaged when the latest manifest or what was just
     written cannot be read back. Publishers of one name take turns; what a killed one left is removed.
@@ -134,7 +137,7 @@ def publish(
         unfinished = folder / f"{_TEMPORARY}{version}"
         files = _write_files(unfinished, rows)
         head = front_matter(name, rows, sum(file.bytes for file in files))
-        text = clean_text(f"{head}\n{card}")
+        text = clean_text(f"{head}\n{card(rows.num_rows, summary)}")
         manifest = Manifest(
             name=name,
             version=version,

@@ -118,6 +118,24 @@ def test_a_configuration_error_stops_the_run_and_keeps_what_was_finished(store: 
     assert do(store, "abcdef", work).skipped == 2
 
 
+def test_an_item_that_breaks_while_the_run_is_stopped_is_done_again_next_time(store: Store) -> None:
+    both, stopping = threading.Barrier(2), threading.Event()
+
+    def work(value: str) -> Outcome:
+        both.wait(10)
+        if value == "a":
+            stopping.set()
+            raise ConfigurationError("the engine's socket is wrong; set engine.socket")
+        stopping.wait(10)
+        time.sleep(0.2)  # until the stop is known
+        raise RuntimeError("torn down")
+
+    with pytest.raises(ConfigurationError):
+        run_stage("score", items("ab"), work, store=store, failed_rows=failed_rows, workers=2)
+    assert found(store) == {}
+    assert do(store, "ab", Work()).skipped == 0
+
+
 def test_an_error_in_failed_rows_is_raised_and_not_recorded_as_the_items(store: Store) -> None:
     def broken(value: str, failure: Failure) -> dict[str, list[Row]]:
         raise ZeroDivisionError("in failed_rows")

@@ -4,6 +4,7 @@ import json
 import shutil
 import stat
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -23,6 +24,10 @@ def rows(*keys: str, **columns: object) -> pa.Table:
     return to_arrow(TERMINAL, [{"trajectory_id": key, **base, **columns} for key in keys])
 
 
+def card(rows: int, summary: Mapping[str, object]) -> str:
+    return f"# Terminal\n\n{rows} rows, {summary}\n"
+
+
 def put(root: Path, table: pa.Table, **changes: object) -> SnapshotVersion:
     options: dict[str, object] = {
         "schema_version": 1,
@@ -30,7 +35,7 @@ def put(root: Path, table: pa.Table, **changes: object) -> SnapshotVersion:
         "code_commit": "abc",
         "run_id": "run-1",
         "summary": {"verified": table.num_rows},
-        "card": "# Terminal\n",
+        "card": card,
     }
     return publish(root, "terminal", table, **{**options, **changes})  # type: ignore[arg-type]
 
@@ -66,7 +71,7 @@ def test_the_manifest_says_what_it_is_and_where_it_came_from(tmp_path: Path) -> 
 def test_the_same_rows_in_another_order_and_run_write_nothing(tmp_path: Path) -> None:
     put(tmp_path, rows("a", "b"))
     slower = [{"index": 0, "action": "ls", "seconds": 7.0, "extra": "{}"}]
-    again = put(tmp_path, rows("b", "a", steps=slower), run_id="run-2", card="# Other\n")
+    again = put(tmp_path, rows("b", "a", steps=slower), run_id="run-2")
     assert (again.version, again.created) == ("v0001", False)
     assert [version.version for version in versions(tmp_path, "terminal")] == ["v0001"]
 
@@ -88,7 +93,15 @@ def test_no_rows_are_refused(tmp_path: Path) -> None:
 def test_an_unusable_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="lower-case letters"):
         publish(
-            tmp_path, name, rows("a"), schema_version=1, parents=[], code_commit=None, run_id=None, summary={}, card=""
+            tmp_path,
+            name,
+            rows("a"),
+            schema_version=1,
+            parents=[],
+            code_commit=None,
+            run_id=None,
+            summary={},
+            card=card,
         )
 
 
@@ -201,8 +214,14 @@ def test_a_first_shard_of_nulls_does_not_hide_the_column(tmp_path: Path, monkeyp
 
 
 def test_odd_text_in_card_and_summary_is_published(tmp_path: Path) -> None:
-    path = put(tmp_path, rows("a"), card="# \ud800 ü\n", summary={"odd": "\udcff", "path": Path("x")}).path
+    path = put(
+        tmp_path,
+        rows("a"),
+        card=lambda rows, summary: f"# \ud800 ü {rows}\n",
+        summary={"odd": "\udcff", "path": Path("x")},
+    ).path
     assert check(path) == []
+    assert (path / "README.md").read_text().endswith("---\n\n# \ufffd ü 1\n")
     assert manifest_of(path).summary == {"odd": "\ufffd", "path": "x"}
 
 
