@@ -74,7 +74,7 @@ _DOCKERFILE = re.compile(r"(^|/)(Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile)$", re
 _TEST = re.compile(r"(^|/)(tests?|spec|__tests__|testdata)/|(_test\.go|Tests?\.(java|php)|\.(test|spec)\.[cm]?js)$")
 _DOCUMENT = re.compile(r"(^|/)(readme|install|usage|building)[^/]*$|\.(md|rst|markdown)$", re.IGNORECASE)
 _COMMANDS = re.compile(
-    r"^[ \t]*(```|~~~)[ \t]*(sh|bash|shell|console|zsh)\b|^[ \t]*(\$|%) \w|^\.\. code-block:: *(bash|console|sh|shell)",
+    r"^[ \t]*(```|~~~)[ \t]*(sh|bash|shell|console|zsh)\b|^[ \t]*\$ \S|^\.\. code-block:: *(bash|console|sh|shell)",
     re.MULTILINE,
 )
 _FENCE = re.compile(r"^[ \t]*(```|~~~)|::[ \t]*$|^(\t| {4})\S", re.MULTILINE)
