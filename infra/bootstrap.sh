@@ -3,6 +3,8 @@
 #
 #   infra/bootstrap.sh [--data DIR] [run|test|venv|engine|ui|down]
 #
+# The data folder is DIR, else TOUCHSTONE_DATA, else what touchstone.toml says, else data/ in the project.
+#
 #   run     virtual environment and engine (default)      venv    the virtual environment alone
 #   test    the same with the development packages        engine  the engine alone
 #   ui      run, then Dagster in the foreground           down    stop what was started for this data folder
@@ -15,7 +17,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 PATH=$PATH:/usr/sbin:/sbin
 mode=run
-data=${TOUCHSTONE_DATA:-$root/data}
+data=${TOUCHSTONE_DATA:-}
 
 say() { printf 'bootstrap: %s\n' "$*" >&2; }
 die() {
@@ -35,6 +37,20 @@ find_python() {
         fi
     done
     die "Python 3.11 or newer is needed and none is on PATH; install it (Debian/Ubuntu: apt-get install python3.11)"
+}
+
+# The data folder of the configuration file, relative to it. What is wrong with the file is told by the program itself.
+configured_data() {
+    local file=${TOUCHSTONE_CONFIG:-$root/touchstone.toml}
+    "$python" -I -S -c '
+import pathlib, sys, tomllib
+
+file = pathlib.Path(sys.argv[1])
+try:
+    folder = tomllib.loads(file.read_text()).get("data", "data")
+except (OSError, ValueError):
+    folder = "data"
+print(file.parent / str(folder))' "$file"
 }
 
 # Names of the Debian packages that the wanted parts still lack, one a line.
@@ -321,9 +337,10 @@ exec "$@"
 
 start_engine() {
     local mounts pid waited
-    mkdir -p "$run" "$data/docker"
     end_leftovers
-    rm -f "$socket" "$run/docker.pid"
+    # As after a reboot: from what a killed engine left there, a new one would call for containers that are gone.
+    rm -rf "$run"
+    mkdir -p "$run" "$data/docker"
     (
         flock 7
         make_bridge
@@ -397,8 +414,6 @@ stop_engine() {
 
 # ---------------------------------------------------------------------------------------------------------- Dagster
 
-home=$data/dagster
-
 start_ui() {
     local port
     port=$("$python" -c '
@@ -464,7 +479,7 @@ main() {
         shift
     done
     python=$(find_python)
-    data=$(realpath -m -- "$data")
+    data=$(realpath -m -- "${data:-$(configured_data)}")
     home=$data/dagster
     key=$(printf %s "$data" | sha256sum | cut -c 1-12)
     run=/run/touchstone-$key

@@ -44,7 +44,7 @@ class Finding(Frozen):
 
 
 def examine(data: Path) -> list[Finding]:
-    """Every check, in the order in which a person would mend them. `data` need not exist; a bad machine raises nothing."""
+    """Every check, in the order in which a person would mend them. `data` need not exist; no fault raises."""
     data = data.absolute()
     mountinfo = Path("/proc/self/mountinfo").read_text()
     debootstrap = shutil.which("debootstrap", path=SYSTEM_PATH)

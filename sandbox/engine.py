@@ -43,8 +43,10 @@ def address(data: Path) -> EngineAddress | None:
         return EngineAddress.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValidationError) as error:
+    except OSError as error:
         raise SandboxUnavailable(f"{path} cannot be read ({error}); {REMEDY}") from error
+    except ValidationError as error:
+        raise SandboxUnavailable(f"{path} cannot be read ({error.errors()[0]['msg']}); {REMEDY}") from error
 
 
 def connect(data: Path, *, timeout_s: int = 60) -> docker.DockerClient:

@@ -1,0 +1,57 @@
+"""What a test needs from its machine. `--require docker` turns a missing engine from a skip into a failure."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox.engine import connect
+from sandbox.errors import SandboxUnavailable
+
+PROJECT = Path(__file__).resolve().parent.parent
+NEEDS = ("docker", "network")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require", action="append", default=[], choices=NEEDS, help="fail where this is missing")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for need in NEEDS:
+        if item.get_closest_marker(need) is None:
+            continue
+        fault = _fault(need)
+        if fault and need in item.config.getoption("--require"):
+            pytest.fail(f"--require {need}: {fault}", pytrace=False)
+        elif fault:
+            pytest.skip(fault)
+
+
+@functools.cache
+def _fault(need: str) -> str:
+    """Why the machine cannot serve this need; empty when it can. Asked once, and only when a test has the marker."""
+    if need == "docker":
+        try:
+            connect(_data(), timeout_s=20).close()
+        except SandboxUnavailable as error:
+            return str(error)
+        return ""
+    # pip knows the index of this machine, whatever it is.
+    command = [sys.executable, "-m", "pip", "index", "versions", "iniconfig", "--retries", "0", "--timeout", "10"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return "" if answer.returncode == 0 else f"no package index answers ({answer.stderr.strip()[-200:]})"
+
+
+def _data() -> Path:
+    return Path(os.environ.get("TOUCHSTONE_DATA") or PROJECT / "data").absolute()
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The data folder whose engine the tests use. What a test puts there it removes."""
+    return _data()
