@@ -1,4 +1,4 @@
-"""Materializes the main job from the command line: in this process, recorded in the Dagster instance that the UI shows."""
+"""Materializes the main job from the command line, in this process, as a run that the Dagster UI shows too."""
 
 import datetime
 import warnings

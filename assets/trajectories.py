@@ -57,7 +57,8 @@ def verifications(
     """The verdict on each final state: the verifier run in a fresh sandbox over the frozen file system."""
     shop = workshop.open()
     tasks = selected(shop.store(), built_repositories(shop, context.partition_keys))
-    report = verify_all(shop.store(), tasks, shop.backend(), retry.options(shop))
+    timeout_s = shop.settings.rollout.command_timeout_s
+    report = verify_all(shop.store(), tasks, shop.backend(), retry.options(shop), command_timeout_s=timeout_s)
     rows = to_rows(shop.store().current("verifications").slice(0, 10))
     return dg.MaterializeResult(
         metadata=stage_metadata(

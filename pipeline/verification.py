@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.types import INFRASTRUCTURE, Record, Step, TaskInstance, Trajectory, VerificationResult
+from pipeline.types import Record, TaskInstance, Trajectory, VerificationResult
 from pipeline.verdict import verdict
 from sandbox.errors import ImageMissing, VerifierBroken
-from sandbox.protocol import Backend, Sandbox
+from sandbox.protocol import Backend
 from sandbox.types import FrozenState, Judgement
 
+VERIFIER_BROKEN = "verifier_broken"
+"""Failure class of a verifier that crashed or ran no test."""
+STATE_REGAINED = "state_regained"
+"""Integrity flag: the frozen state was lost, and made again from the recorded commands."""
 JUDGE_LIFETIME_MARGIN_S = 60
 """How long a judging sandbox may outlive the time limit of its verifier, s."""
 
@@ -23,11 +26,14 @@ def judge(task: TaskInstance, state: FrozenState, backend: Backend) -> Judgement
     return backend.judge(state, files, limits=limits, timeout_s=task.verifier.timeout_s)
 
 
-def verify(task: TaskInstance, trajectory: Trajectory, backend: Backend) -> VerificationResult:
+def verify(
+    task: TaskInstance, trajectory: Trajectory, backend: Backend, *, command_timeout_s: float
+) -> VerificationResult:
     """The verdict on the frozen final state of an attempt.
 
-    A broken verifier or a lost state is an `error` with its class, never a failed attempt. Raises
-    SandboxUnavailable: the caller tries again.
+    A state that is gone is regained by carrying out the recorded commands again, and the row is flagged so. A broken
+    verifier is an `error` with its class, never a failed attempt. Raises SandboxUnavailable and ImageMissing, from
+    which nothing may be concluded.
     """
     started = time.monotonic()
 
@@ -42,15 +48,17 @@ def verify(task: TaskInstance, trajectory: Trajectory, backend: Backend) -> Veri
             }
         )
 
+    integrity = ()
     state = FrozenState(reference=trajectory.state_reference, image_digest=task.image_digest)
+    if not backend.has_state(state.reference):
+        integrity = (STATE_REGAINED,)
+        act_again(task, trajectory, backend, state.reference, command_timeout_s=command_timeout_s)
     try:
         judgement = judge(task, state, backend)
         outcome = verdict(judgement.tests, task.verifier.passing_tests)
-    except ImageMissing as error:
-        return result("error", failure_class=INFRASTRUCTURE, log_tail=f"the frozen state is gone: {error}")
     except VerifierBroken as error:
-        return result("error", failure_class="verifier_broken", log_tail=str(error))
-    return result(outcome, tests=judgement.tests, log_tail=judgement.log_tail)
+        return result("error", failure_class=VERIFIER_BROKEN, integrity=integrity, log_tail=str(error))
+    return result(outcome, tests=judgement.tests, integrity=integrity, log_tail=judgement.log_tail)
 
 
 class Replay(Record):
@@ -85,12 +93,7 @@ def replay(
 
     reference = f"replay-{trajectory.trajectory_id}"
     try:
-        sandbox = backend.start(task.image_digest, task.limits)
-        try:
-            differing = _act_again(trajectory.steps, sandbox, command_timeout_s)
-            state = sandbox.freeze(reference)
-        finally:
-            sandbox.close()
+        state, differing = act_again(task, trajectory, backend, reference, command_timeout_s=command_timeout_s)
         judgement = judge(task, state, backend)
         again = verdict(judgement.tests, task.verifier.passing_tests)
     except (ImageMissing, VerifierBroken) as error:
@@ -103,13 +106,23 @@ def replay(
     return compared(again, "; ".join([f"tests not passed: {failed}", *differing]))
 
 
-def _act_again(steps: Sequence[Step], sandbox: Sandbox, command_timeout_s: float) -> list[str]:
-    """Run the recorded actions; returns a line for each whose exit code is another one this time."""
+def act_again(
+    task: TaskInstance, trajectory: Trajectory, backend: Backend, reference: str, *, command_timeout_s: float
+) -> tuple[FrozenState, list[str]]:
+    """Carry out the recorded commands in a fresh sandbox and freeze its final state under `reference`.
+
+    Returns the state and a line for each command whose exit code is another one this time.
+    Raises SandboxUnavailable and ImageMissing.
+    """
     differing = []
-    for step in steps:
-        if not step.action:
-            continue
-        result = sandbox.execute(step.action, timeout_s=command_timeout_s)
-        if result.exit_code != step.exit_code:
-            differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
-    return differing
+    sandbox = backend.start(task.image_digest, task.limits)
+    try:
+        for step in trajectory.steps:
+            if not step.action:
+                continue
+            result = sandbox.execute(step.action, timeout_s=command_timeout_s)
+            if result.exit_code != step.exit_code:
+                differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
+        return sandbox.freeze(reference), differing
+    finally:
+        sandbox.close()

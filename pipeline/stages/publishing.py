@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pipeline.funnel import funnel
 from pipeline.rows import verified_rows
 from pipeline.schemas import TERMINAL, to_arrow
-from pipeline.snapshots import SnapshotVersion, publish
+from pipeline.snapshots import SnapshotVersion, publish, versions
 from pipeline.tables import Store
 
 
@@ -21,7 +21,7 @@ def publish_verified(store: Store, name: str, *, code_commit: str | None, run_id
         name,
         to_arrow(TERMINAL, rows),
         schema_version=TERMINAL.version,
-        parents=(),
+        parents=tuple(f"{name}/{version.version}" for version in versions(store.root, name)[-1:]),
         code_commit=code_commit,
         run_id=run_id,
         summary={"funnel": dict(funnel(store).stages())},

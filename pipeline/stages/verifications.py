@@ -24,7 +24,14 @@ class Attempted(NamedTuple):
     """Of the rollout; a new attempt needs a new verdict."""
 
 
-def verify_all(store: Store, instances: Sequence[TaskInstance], backend: Backend, options: Options) -> StageReport:
+def verify_all(
+    store: Store,
+    instances: Sequence[TaskInstance],
+    backend: Backend,
+    options: Options,
+    *,
+    command_timeout_s: float,
+) -> StageReport:
     """One row in `verifications` for each recorded attempt at the given instances.
 
     A state is discarded when its verdict is on disk, never before, so that a kill costs nothing.
@@ -32,7 +39,7 @@ def verify_all(store: Store, instances: Sequence[TaskInstance], backend: Backend
     attempts = _attempts(store, {instance.instance_id: instance for instance in instances})
 
     def work(attempted: Attempted) -> Outcome:
-        result = verify(attempted.instance, attempted.trajectory, backend)
+        result = verify(attempted.instance, attempted.trajectory, backend, command_timeout_s=command_timeout_s)
         failure = None
         if result.failure_class is not None:
             failure = Failure(failure_class=result.failure_class, reason=result.log_tail[-500:])

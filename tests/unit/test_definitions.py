@@ -1,0 +1,61 @@
+"""The graph as Dagster sees it."""
+
+from __future__ import annotations
+
+import datetime
+
+import dagster as dg
+
+from assets.definitions import defs
+from assets.partitions import STREAMS, day_by_stream, range_tags, split
+from assets.schedules import nightly
+from pipeline.types import DOMAINS, LANGUAGES
+
+EDGES = {
+    "repositories": set(),
+    "scores": {"repositories"},
+    "image_builds": {"scores"},
+    "instances": {"image_builds"},
+    "trajectories": {"instances"},
+    "verifications": {"trajectories"},
+    "terminal_snapshot": {"verifications"},
+}
+
+
+def specs() -> dict[str, dg.AssetSpec]:
+    return {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+
+
+def test_the_graph_is_the_pipeline() -> None:
+    edges = {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in specs().items()}
+    assert edges == EDGES
+
+
+def test_every_stage_is_partitioned_alike_and_the_snapshot_is_not() -> None:
+    partitioned = {name for name, spec in specs().items() if spec.partitions_def == day_by_stream}
+    assert partitioned == set(EDGES) - {"terminal_snapshot"}
+
+
+def test_every_asset_has_a_group_kinds_and_a_description() -> None:
+    for name, spec in specs().items():
+        assert spec.group_name != "default" and spec.kinds and spec.description, name
+
+
+def test_every_asset_has_a_blocking_check() -> None:
+    checked = {key.asset_key.to_user_string() for key in defs.resolve_asset_graph().asset_check_keys}
+    assert checked == set(EDGES)
+
+
+def test_streams_are_the_languages_and_the_domains() -> None:
+    assert STREAMS == (*LANGUAGES, *DOMAINS)
+    assert split(["2026-11-02|go", "2026-11-02|c", "2026-11-03|go"]) == {"2026-11-02": ["go", "c"], "2026-11-03": ["go"]}
+
+
+def test_the_nightly_schedule_asks_for_every_stream_of_its_day() -> None:
+    context = dg.build_schedule_context(scheduled_execution_time=datetime.datetime(2026, 11, 5, 2, tzinfo=datetime.UTC))
+    request = nightly(context)
+    assert isinstance(request, dg.RunRequest)
+    assert request.tags == range_tags("2026-11-05")
+    first, last = request.tags.values()
+    assert day_by_stream.get_partition_keys()[0].startswith("2026-11-01|")
+    assert (first, last) == (f"2026-11-05|{STREAMS[0]}", f"2026-11-05|{STREAMS[-1]}")

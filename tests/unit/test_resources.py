@@ -1,0 +1,68 @@
+"""Settings: what a mistake in the configuration says, and which of several places of the data folder wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assets.resources import RetryResource, Settings, Workshop, open_workshop, read_settings
+from pipeline.errors import ConfigurationError
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "touchstone.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("workerz = 2", "workerz"),
+        ("workers = 0", "workers"),
+        ("[score]\nthreshold = 2", "score.threshold"),
+        ("[images.build_env]\nPIP_INDEX_URL = 'https://me:secret@index.test/simple'", "credentials"),
+        ("workers = ", "TOML"),
+        ("snapshot = '../x'", "snapshot"),
+    ],
+)
+def test_a_mistake_names_the_file_and_the_setting(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read_settings(write(tmp_path, text), required=True)
+    assert named in str(error.value)
+    assert "touchstone.toml" in str(error.value)
+
+
+def test_a_secret_in_a_url_is_not_repeated_in_the_error(tmp_path: Path) -> None:
+    path = write(tmp_path, "[images.build_env]\nPIP_INDEX_URL = 'https://me:hunter2@index.test/simple'")
+    with pytest.raises(ConfigurationError) as error:
+        read_settings(path, required=True)
+    assert "hunter2" not in str(error.value)
+
+
+def test_the_shipped_configuration_shows_the_defaults() -> None:
+    shipped = Path(__file__).resolve().parents[2] / "touchstone.toml"
+    assert read_settings(shipped, required=True) == Settings()
+
+
+def test_the_argument_wins_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write(tmp_path, "data = 'of-file'")
+    monkeypatch.delenv("TOUCHSTONE_DATA", raising=False)
+    monkeypatch.setenv("TOUCHSTONE_CONFIG", str(config))
+    open_workshop.cache_clear()
+    assert open_workshop().data == tmp_path / "of-file"
+    monkeypatch.setenv("TOUCHSTONE_DATA", str(tmp_path / "of-environment"))
+    open_workshop.cache_clear()
+    assert open_workshop().data == tmp_path / "of-environment"
+    open_workshop.cache_clear()
+    assert open_workshop(data=tmp_path / "of-argument").data == tmp_path / "of-argument"
+    open_workshop.cache_clear()
+
+
+def test_an_unknown_word_for_retry_is_refused(tmp_path: Path) -> None:
+    shop = Workshop(Settings(), tmp_path, tmp_path / "data")
+    with pytest.raises(ConfigurationError, match="sometimes"):
+        RetryResource(retry="sometimes").options(shop)
