@@ -48,7 +48,7 @@ def verify(
             }
         )
 
-    integrity = ()
+    integrity: tuple[str, ...] = ()
     state = FrozenState(reference=trajectory.state_reference, image_digest=task.image_digest)
     if not backend.has_state(state.reference):
         integrity = (STATE_REGAINED,)
