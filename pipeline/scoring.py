@@ -11,7 +11,6 @@ counts and not the mean, because one good build file is what a build needs, howe
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -21,8 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.checkout import Tree
 from pipeline.types import Checkout, Language, Repository, Score
-
-logger = logging.getLogger(__name__)
 
 Signal = Literal["build", "sources", "documentation", "tests", "automation", "scripts"]
 

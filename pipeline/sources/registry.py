@@ -8,7 +8,6 @@ Building packages is not done here, nor is choosing them: the list is pipeline/s
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
 import shlex
@@ -40,7 +39,8 @@ _ENVIRONMENT = f"export NODE_EXTRA_CA_CERTS={_CERTIFICATES} SSL_CERT_FILE={_CERT
 _DOWNLOAD: Mapping[Ecosystem, str] = {
     # As root: the folder belongs to root, and apt's own user could not write there.
     "debian": "apt-get source -qq --download-only -o APT::Sandbox::User=root -o Acquire::Retries=2 {name}={version}",
-    "npm": "npm pack --ignore-scripts --loglevel=error {name}@{version}",
+    "npm": "npm pack --ignore-scripts --loglevel=error --no-update-notifier --logs-max=0"
+    " --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 {name}@{version}",
     "pypi": "unearth --no-binary --download . {name}=={version}",
 }
 
@@ -61,7 +61,7 @@ _UNPACK_DEBIAN = (
     " && tar --create --file tree.tar --directory tree ."
 )
 
-_TAIL = 400
+_HALF = 200
 
 
 class RegistryConfig(BaseModel):
@@ -192,7 +192,7 @@ class RegistrySource:
             command = _UNPACK_DEBIAN.format(dsc=shlex.quote(package.main_file))
             result = sandbox.execute(f"cd {_FOLDER} && {command}", timeout_s=self._config.timeout_s)
             if result.exit_code != 0:
-                raise ItemRejected("unreadable", f"the source package does not unpack: {_last(result.output)}")
+                raise ItemRejected("unreadable", f"the source package does not unpack: {_said(result.output)}")
             return _get(sandbox, "tree.tar", archive_tree.archive_bytes(self._checkout))
         finally:
             sandbox.close()
@@ -213,8 +213,8 @@ class RegistrySource:
         if result.timed_out:
             raise InfrastructureFailure(f"{label}: not downloaded within {self._config.timeout_s:.0f} s")
         if _GONE[package.ecosystem].search(result.output) and not _UNREACHED.search(result.output):
-            raise ItemRejected("gone", f"{label} is not offered any more; pin a newer version: {_last(result.output)}")
-        raise InfrastructureFailure(f"{label}: not downloaded: {_last(result.output)}")
+            raise ItemRejected("gone", f"{label} is not offered any more; pin a newer version: {_said(result.output)}")
+        raise InfrastructureFailure(f"{label}: not downloaded: {_said(result.output)}")
 
     def _delivered(self, sandbox: Sandbox, package: Package, name: str) -> bytes:
         """One archive, its hash checked here and not in the container. Raises ItemRejected (hash_mismatch)."""
@@ -236,5 +236,7 @@ def _get(sandbox: Sandbox, name: str, max_bytes: int) -> bytes:
     return data
 
 
-def _last(output: str) -> str:
-    return json.dumps(output.strip()[-_TAIL:], ensure_ascii=False)
+def _said(output: str) -> str:
+    """What a client said, short: npm begins with the reason, others end with it."""
+    text = " ".join(output.split())
+    return text if len(text) <= 2 * _HALF else f"{text[:_HALF]} … {text[-_HALF:]}"
