@@ -9,7 +9,7 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
@@ -93,7 +93,7 @@ class HijackedStream:
         finally:
             self._socket.setblocking(False)
 
-    def read(self, sinks: dict[int, Sink], wait_s: float) -> bool:
+    def read(self, sinks: Mapping[int, Sink], wait_s: float) -> bool:
         """Hand what arrives within `wait_s` to the sinks (1 standard output, 2 standard error); False when nothing did.
 
         Sets `ended` at the end of the stream. Raises SandboxUnavailable when the connection breaks.
@@ -120,7 +120,7 @@ class HijackedStream:
         """A TLS connection may hold decrypted bytes that no poll of the socket shows."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
-    def _split(self, data: memoryview, sinks: dict[int, Sink]) -> None:
+    def _split(self, data: memoryview, sinks: Mapping[int, Sink]) -> None:
         """Take the frames apart: 1 byte stream, 3 zero bytes, 4 bytes big-endian length, then the content."""
         while data:
             if self._frame_left == 0:

@@ -1,0 +1,36 @@
+#!/bin/bash
+# Assembles the verifier runtime in $1 from the Python installed here. Runs inside a build of verifier-runtime.Dockerfile.
+set -euo pipefail
+target=$1
+library=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
+mkdir -p "$target/bin" "$target/lib" "$target/site"
+
+cp "$(readlink -f "$(command -v python3)")" "$target/bin/python3"
+cp -r "$library" "$target/lib/"
+stdlib="$target/lib/$(basename "$library")"
+rm -rf "$stdlib"/{test,idlelib,tkinter,turtledemo,lib2to3,ensurepip,dist-packages} "$stdlib"/config-*
+cp -r /usr/lib/python3/dist-packages/. "$target/site/"
+cp /build/verifier_runner.py "$target/runner.py"
+
+# Every shared library that the interpreter and its extension modules need, and the loader under one name for all machines.
+find "$target/bin" "$stdlib/lib-dynload" -type f -exec ldd {} + 2>/dev/null \
+  | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u | xargs -I{} cp -L {} "$target/lib/"
+cp -L "$(ldd "$target/bin/python3" | awk '$1 ~ /ld-linux/ {print $1}')" "$target/lib/ld.so"
+# Our loader must not obey a file of the judged file system: the name becomes one that cannot exist.
+python3 - "$target/lib/ld.so" <<'PATCH'
+import pathlib, sys
+path = pathlib.Path(sys.argv[1])
+old, new = b"/etc/ld.so.preload\0", b"/proc/0/so.preload\0"
+content = path.read_bytes()
+assert content.count(old) == 1 and len(old) == len(new)
+path.write_bytes(content.replace(old, new))
+PATCH
+
+# Compiled once, and never checked against times: these files are read-only and every verdict starts an interpreter.
+find "$target" -name __pycache__ -prune -exec rm -rf {} +
+python3 -m compileall -q --invalidation-mode unchecked-hash "$stdlib" "$target/site" "$target/runner.py"
+"$target/lib/ld.so" --inhibit-cache --library-path "$target/lib" "$target/bin/python3" -I -S -B -c \
+  'import bz2, ctypes, decimal, hashlib, lzma, sqlite3, ssl, sys, zlib; sys.path.append(sys.argv[1]); import pytest' "$target/site"
+cd "$target"
+find . -type f ! -name MANIFEST | sort | xargs -d '\n' sha256sum > MANIFEST
+chmod -R a+rX .

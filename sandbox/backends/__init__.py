@@ -1,0 +1,1 @@
+"""The ways to run a sandbox, one file each."""

@@ -1,0 +1,106 @@
+"""Sandboxes as containers of any Docker engine, through its API only.
+
+One sandbox is in container_sandbox.py, the hardening in containers.py, how a verifier judges in judging.py.
+"""
+
+from __future__ import annotations
+
+import time
+
+import docker
+from docker.errors import APIError, ImageNotFound
+
+from sandbox.builds import remove_dead_steps
+from sandbox.container_sandbox import FROZEN_LABEL, ContainerSandbox, state_tag
+from sandbox.containers import Containers
+from sandbox.engine import DEADLINE, OWNER, owner_is_alive
+from sandbox.image_diff import PristineEntries
+from sandbox.judging import judge
+from sandbox.streams import engine_call
+from sandbox.types import FrozenState, Judgement, Limits
+from sandbox.verifier_runtime import VerifierRuntime
+
+
+class DockerBackend:
+    """Starts sandboxes in a Docker engine. Implements `sandbox.protocol.Backend`; safe for several threads."""
+
+    def __init__(self, client: docker.DockerClient, runtime: VerifierRuntime) -> None:
+        self._client = client
+        self._runtime = runtime
+        self._containers = Containers(client)
+        self._pristine = PristineEntries()
+
+    @property
+    def name(self) -> str:
+        """Name stored on rows."""
+        return "docker"
+
+    def start(self, image_digest: str, limits: Limits) -> ContainerSandbox:
+        """A fresh sandbox. Raises ImageMissing, ImageUnusable or SandboxUnavailable."""
+        return ContainerSandbox(self._containers, image_digest, image_digest, limits, self._pristine)
+
+    def restore(self, state: FrozenState, limits: Limits) -> ContainerSandbox:
+        """A fresh sandbox over a frozen file system; its `changes` are those made since then.
+
+        Raises ImageMissing or SandboxUnavailable.
+        """
+        return ContainerSandbox(
+            self._containers, state_tag(state.reference), state.image_digest, limits, PristineEntries()
+        )
+
+    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+        """Run pytest files with the trusted interpreter on a fresh copy of `state`, network off.
+
+        Raises VerifierBroken, ImageMissing or SandboxUnavailable.
+        """
+        facts = self._containers.image(state.image_digest)
+        image = state_tag(state.reference)
+        return judge(self._containers, self._runtime, image, facts, files, limits=limits, timeout_s=timeout_s)
+
+    def has_state(self, reference: str) -> bool:
+        """Whether a frozen state is still kept. Raises SandboxUnavailable."""
+        with engine_call(f"looking for state {reference}"):
+            try:
+                self._client.api.inspect_image(state_tag(reference))
+            except ImageNotFound:
+                return False
+        return True
+
+    def discard(self, reference: str) -> None:
+        """Forget a frozen state; safe to call twice. Raises SandboxUnavailable."""
+        with engine_call(f"discarding state {reference}"):
+            try:
+                # Parents stay: they are the images of other instances.
+                self._client.api.remove_image(state_tag(reference), force=True, noprune=True)
+            except ImageNotFound:
+                return
+
+    def reap(self) -> int:
+        """Remove sandboxes and build steps whose driver is dead or whose lifetime is over; returns how many.
+
+        Raises SandboxUnavailable.
+        """
+        with engine_call("listing containers"):
+            ours = self._client.api.containers(all=True, filters={"label": OWNER})
+        removed = sum(self._containers.remove(one["Id"]) for one in ours if _is_abandoned(one["Labels"]))
+        self._remove_replaced_states()
+        return removed + remove_dead_steps(self._client)
+
+    def _remove_replaced_states(self) -> None:
+        """A state frozen again under its old name leaves the older one without a name."""
+        with engine_call("listing replaced states"):
+            replaced = self._client.api.images(filters={"label": FROZEN_LABEL, "dangling": True})
+        for image in replaced:
+            with engine_call("removing a replaced state"):
+                try:
+                    self._client.api.remove_image(image["Id"], noprune=True)
+                except APIError as error:
+                    # A sandbox restored from it still runs; the next call finds it again.
+                    if error.status_code not in (404, 409):
+                        raise
+
+
+def _is_abandoned(labels: dict[str, str]) -> bool:
+    deadline = labels.get(DEADLINE, "")
+    over = deadline.isdigit() and int(deadline) < time.time()
+    return over or not owner_is_alive(labels[OWNER])
