@@ -82,10 +82,12 @@ _LIBRARIES: tuple[tuple[tuple[Language, ...], str, str], ...] = (
     (("c", "cpp"), r'#\s*include\s*[<"]png\.h', "libpng-dev"),
     (("c", "cpp"), r'#\s*include\s*[<"]libxml/', "libxml2-dev"),
     (("c", "cpp"), r'#\s*include\s*[<"]pcre2\.h', "libpcre2-dev"),
+    (("go",), r'(?m)^import "C"$', "gcc"),
+    (("go",), r'(?m)^import "C"$', "libc6-dev"),
     (("cpp",), r'#\s*include\s*[<"]boost/', "libboost-all-dev"),
     (("cpp",), r'#\s*include\s*[<"]gtest/', "libgtest-dev"),
 )
-_SUFFIXES = {"java": (".java",), "c": (".c", ".h"), "cpp": (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp")}
+_SUFFIXES = {"go": (".go",), "java": (".java",), "c": (".c", ".h"), "cpp": (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp")}
 
 # Build-Depends that make packages, manuals or nothing that a project's own build needs; toolchains have the compilers.
 _PACKAGING = re.compile(
@@ -161,7 +163,7 @@ def _template(repository: Repository, tree: Tree, workdir: str, toolchain: str) 
         "workdir": workdir,
         "name": repository.name,
         "extras": _extras(tree),
-        "import_path": _import_path(control),
+        "import_path": _import_path(control, _text(tree, "go.mod")) or repository.name,
     }
     for word, value in words.items():
         text = text.replace(f"@{word}@", value)
@@ -207,8 +209,10 @@ def _libraries(language: Language, tree: Tree) -> set[str]:
     return needed
 
 
-def _import_path(control: str) -> str:
+def _import_path(control: str, go_mod: str) -> str:
+    """The import path of a Go tree as its packaging or else its go.mod names it."""
     found = re.search(r"^XS-Go-Import-Path:\s*([\w.~/-]+)", control, re.MULTILINE)
+    found = found or re.search(r"^module\s+\"?([\w.~/-]+)", go_mod, re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -8,7 +8,8 @@ RUN mkdir -p "$(dirname /root/go/src/@import_path@)" && ln -s @workdir@ /root/go
         mkdir -p "$(dirname "/root/go/src/$module")" && ln -s "$(dirname "$file")" "/root/go/src/$module"; \
       fi; \
     done
-RUN go build ./... \
+RUN if ! command -v gcc > /dev/null; then go env -w CGO_ENABLED=0; fi \
+ && go build ./... \
  && go list -f '{{if eq .Name "main"}}{{.Dir}}{{end}}' ./... > /tmp/programs \
  && while read -r folder; do if [ -n "$folder" ]; then (cd "$folder" && go install .) || exit 1; fi; done < /tmp/programs \
  && rm /tmp/programs

@@ -1,0 +1,226 @@
+"""What is written into Dockerfiles. That they build is tests/integration/test_dockerfiles.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.checkout import CheckoutConfig, Member, collect, store
+from pipeline.dockerfiles import TEMPLATES, candidates
+from pipeline.types import LANGUAGES, Language, Repository
+from sandbox.types import ImageSpec
+
+Make = Callable[..., list[tuple[str, ImageSpec]]]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """The candidates for a tree of these files."""
+
+    def of(
+        files: dict[str, str | bytes], language: Language = "python", full_name: str = "owner/thing"
+    ) -> list[tuple[str, ImageSpec]]:
+        repository = Repository(source="local", full_name=full_name, commit="1", language=language, locator="thing")
+        contents = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
+        tree = [Member(name, "file", len(data), read=lambda data=data: data) for name, data in contents.items()]  # type: ignore[misc]
+        checkout = store(repository, collect(tree, CheckoutConfig()), tmp_path)
+        return list(
+            candidates(repository, tmp_path / f"{checkout.tree_sha256}.tar", lambda name: f"toolchain/{name}:1")
+        )
+
+    return of
+
+
+def own(make: Make, files: dict[str, str | bytes]) -> str:
+    strategy, spec = make(files)[0]
+    assert strategy == "own_dockerfile"
+    return spec.dockerfile
+
+
+def template(make: Make, files: dict[str, str | bytes], language: Language, full_name: str = "owner/thing") -> str:
+    strategy, spec = make(files, language, full_name)[-1]
+    assert strategy == "template"
+    return spec.dockerfile
+
+
+def packages(dockerfile: str) -> list[str]:
+    found = re.search(r"packages='([^']*)'", dockerfile)
+    return found[1].split() if found else []
+
+
+def test_own_dockerfile_is_tried_before_the_template(make: Make) -> None:
+    assert [strategy for strategy, _ in make({"Dockerfile": "FROM debian"})] == ["own_dockerfile", "template"]
+
+
+def test_tree_without_a_dockerfile_has_the_template_only(make: Make) -> None:
+    assert [strategy for strategy, _ in make({"setup.py": ""})] == ["template"]
+
+
+def test_context_is_the_stored_tree_under_its_hash(make: Make) -> None:
+    for _, spec in make({"Dockerfile": "FROM debian"}):
+        assert spec.context is not None and spec.context.is_file()
+        assert spec.context.stem == spec.context_sha256
+        assert spec.workdir == "/workspace/thing"
+
+
+@pytest.mark.parametrize("path", ["tests/Dockerfile", "examples/web/Dockerfile", "a/b/c/Dockerfile", "Dockerfile.md"])
+def test_dockerfile_of_something_else_is_not_the_projects(make: Make, path: str) -> None:
+    assert [strategy for strategy, _ in make({path: "FROM debian"})] == ["template"]
+
+
+def test_shallowest_dockerfile_is_the_projects(make: Make) -> None:
+    files: dict[str, str | bytes] = {"a/Dockerfile": "FROM one", "docker/b/Dockerfile": "FROM two"}
+    assert own(make, files | {"Containerfile": "FROM three"}).startswith("FROM three\n")
+    assert own(make, files).startswith("FROM one\n")
+
+
+def test_byte_order_mark_and_carriage_returns_are_taken_out(make: Make) -> None:
+    assert own(make, {"Dockerfile": b"\xef\xbb\xbfFROM debian\r\nRUN true\r\n"}).startswith("FROM debian\nRUN true\n")
+
+
+def test_sources_that_lie_beside_a_dockerfile_in_a_folder_are_found_there(make: Make) -> None:
+    text = (
+        'FROM debian\nCOPY --chown=1 app.py \\\n  # why\n  lib /srv/\nADD ["my file", "/x"]\nCOPY --from=0 app.py /y\n'
+    )
+    text += "ADD https://example.org/app.py lib /z/\n"
+    tree: dict[str, str | bytes] = {
+        "docker/Dockerfile": text,
+        "docker/app.py": "",
+        "docker/lib/a": "",
+        "docker/my file": "",
+    }
+    written = own(make, tree)
+    assert "COPY --chown=1 docker/app.py docker/lib /srv/\n" in written
+    assert 'ADD ["docker/my file", "/x"]\n' in written
+    assert "COPY --from=0 app.py /y\n" in written
+    assert "ADD https://example.org/app.py docker/lib /z/\n" in written
+
+
+def test_root_is_the_context_when_the_sources_lie_there(make: Make) -> None:
+    text = "FROM debian\nCOPY app.py *.txt /srv/\n"
+    written = own(make, {"docker/Dockerfile": text, "app.py": "", "a.txt": "", "docker/b.md": ""})
+    assert written.startswith(text)
+
+
+def test_root_is_the_context_when_everything_is_copied(make: Make) -> None:
+    assert own(make, {"docker/Dockerfile": "FROM debian\nCOPY . /srv\n", "app.py": ""}).startswith(
+        "FROM debian\nCOPY . /srv\n"
+    )
+
+
+def test_last_stage_from_scratch_gives_way_to_the_one_before(make: Make) -> None:
+    written = own(
+        make, {"Dockerfile": "FROM debian AS build\nRUN make\nFROM scratch AS end\nCOPY --from=build /a /a\n"}
+    )
+    assert written.startswith("FROM debian AS build\nRUN make\n")
+    assert "scratch" not in written
+
+
+def test_only_stage_from_scratch_is_kept(make: Make) -> None:
+    assert own(make, {"Dockerfile": "FROM scratch\nADD root.tar /\n"}).startswith("FROM scratch\nADD root.tar /\n")
+
+
+def test_own_dockerfile_ends_in_the_tree_as_root(make: Make) -> None:
+    written = own(make, {"Dockerfile": "FROM debian\nUSER nobody\n", "app.py": ""})
+    assert written.index("USER nobody") < written.index("USER root") < written.index("COPY . /workspace/thing")
+    assert written.endswith('WORKDIR /workspace/thing\nENTRYPOINT []\nCMD ["bash"]\n')
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_template_has_no_word_left_to_fill_in(make: Make, language: Language) -> None:
+    written = template(make, {"README.md": ""}, language)
+    assert written.startswith(f"FROM toolchain/{language}:1\n")
+    assert not re.search(r"@[a-z_]+@", written)
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.glob("*.Dockerfile")), ids=lambda path: path.stem)
+def test_template_needs_no_newer_builder(path: Path) -> None:
+    assert not re.search(r"<<|--mount|--chmod|--link|# *syntax", path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("files", "language", "line"),
+    [
+        (["CMakeLists.txt", "Makefile", "configure"], "c", "cmake --install"),
+        (["configure.ac", "Makefile"], "c", "./configure --prefix"),
+        (["meson.build", "Makefile"], "cpp", "meson install"),
+        (["GNUmakefile"], "cpp", "make prefix=/usr/local"),
+        (["go.mod"], "go", "go mod download"),
+        (["package.json"], "html", "npm ci"),
+    ],
+)
+def test_files_of_the_tree_choose_the_build(make: Make, files: list[str], language: Language, line: str) -> None:
+    assert line in template(make, dict.fromkeys(files, ""), language)
+
+
+def test_tree_without_a_known_build_gets_the_tools_only(make: Make) -> None:
+    written = template(make, {"main.c": ""}, "c")
+    assert written.rstrip().splitlines()[-1].startswith("#")
+
+
+CONTROL = """Source: thing
+# A comment
+Build-Depends: debhelper-compat (= 13), libfoo-dev (>= 2) [linux-any], libbar-dev | libbaz-dev,
+ dh-golang, python3-qux <!nocheck>, golang-any,
+#libgone-dev,
+ libc++-dev:native
+Build-Depends-Indep: default-jdk-doc, junit4
+Standards-Version: 4.6
+XS-Go-Import-Path: example.org/some/thing
+
+Package: thing
+Depends: libother-dev
+"""
+
+
+def test_libraries_of_debian_build_depends_are_installed_and_packaging_is_not(make: Make) -> None:
+    written = template(make, {"debian/control": CONTROL, "Makefile": ""}, "c")
+    assert packages(written) == ["junit4", "libbar-dev", "libc++-dev", "libfoo-dev"]
+
+
+def test_go_tree_with_packaging_stands_in_the_gopath_under_its_import_path(make: Make) -> None:
+    written = template(make, {"debian/control": CONTROL, "go.mod": "module other.org/x\n"}, "go")
+    assert "ln -s /workspace/thing /root/go/src/example.org/some/thing" in written
+    assert "GO111MODULE=off" in written
+
+
+def test_go_tree_with_packaging_that_names_no_import_path_takes_that_of_its_module(make: Make) -> None:
+    written = template(make, {"debian/control": "Source: x\n", "go.mod": "module other.org/x/v2\n"}, "go")
+    assert "ln -s /workspace/thing /root/go/src/other.org/x/v2" in written
+
+
+def test_packaging_is_taken_out_of_debian_packages_and_left_in_other_trees(make: Make) -> None:
+    files: dict[str, str | bytes] = {"debian/control": CONTROL, "Makefile": ""}
+    assert "rm -rf .touchstone.Dockerfile debian .pc" in template(make, files, "c", "debian/thing")
+    assert "debian .pc" not in template(make, files, "c", "owner/thing")
+
+
+def test_library_that_a_source_text_asks_for_is_installed(make: Make) -> None:
+    sources: dict[str, str | bytes] = {
+        "Makefile": "",
+        "a.c": "# include <curl/curl.h>\n",
+        "tests/b.c": "#include <zlib.h>",
+    }
+    assert packages(template(make, sources, "c")) == ["libcurl4-openssl-dev"]
+
+
+def test_extras_for_programs_and_tests_are_installed(make: Make) -> None:
+    project = '[project]\nname = "x"\n[project.optional-dependencies]\ndocs = []\ntest = []\ncli = []\n'
+    assert "wanted='.[cli,test]'" in template(make, {"pyproject.toml": project}, "python")
+
+
+def test_broken_project_file_is_left_to_pip(make: Make) -> None:
+    assert "wanted='.'" in template(make, {"pyproject.toml": b"[project\xff"}, "python")
+
+
+def test_name_of_the_repository_is_made_safe_for_paths(make: Make) -> None:
+    assert "COPY . /workspace/some--thing\n" in template(make, {"a": ""}, "c", "owner/Some; Thing")
+
+
+def test_scripts_of_a_template_come_beside_the_tree(make: Make) -> None:
+    spec = make({"package.json": "{}"}, "javascript")[-1][1]
+    assert set(spec.context_files) == {".touchstone/link.js"}
+    assert "mv .touchstone /tmp/touchstone" in spec.dockerfile
