@@ -1,0 +1,2 @@
+echo "no flux capacitor on this machine" >&2
+exit 3

@@ -1,0 +1,93 @@
+"""Fixture repositories become images, in the engine of this machine. What is written into a Dockerfile: tests/unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from pipeline.checkout import CheckoutConfig, collect, store
+from pipeline.directory_tree import walk
+from pipeline.dockerfiles import candidates
+from pipeline.types import Language, Repository
+from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.engine import connect
+from sandbox.images import ImageBuilder
+from sandbox.types import BuildLimits, ImageBuild
+
+pytestmark = pytest.mark.docker
+REPOSITORIES = Path(__file__).resolve().parents[1] / "data" / "repositories"
+
+Attempts = Callable[[str, Language], Iterator[tuple[str, ImageBuild]]]
+
+
+@pytest.fixture(scope="module")
+def client(data_folder: Path) -> docker.DockerClient:
+    return connect(data_folder)
+
+
+@pytest.fixture
+def attempts(client: docker.DockerClient, data_folder: Path, tmp_path: Path) -> Iterator[Attempts]:
+    """Builds the candidates of a fixture repository one after the other. The base stands in for every toolchain."""
+    bases = BaseImages(client, BaseImageConfig(), data_folder)
+    builder = ImageBuilder(client, bases)
+    made: list[str] = []
+
+    def of(name: str, language: Language) -> Iterator[tuple[str, ImageBuild]]:
+        repository = Repository(source="local", full_name=f"owner/{name}", commit="1", language=language, locator=name)
+        checkout = store(repository, collect(walk(REPOSITORIES / name), CheckoutConfig()), tmp_path)
+        tree = tmp_path / f"{checkout.tree_sha256}.tar"
+        for strategy, spec in candidates(repository, tree, lambda _: bases.base().tag):
+            build = builder.build(spec, BuildLimits(timeout_s=60 if "endless" not in name else 3))
+            made.extend([build.digest] if build.digest else [])
+            yield strategy, build
+
+    yield of
+    for digest in made:
+        client.images.remove(digest, force=True)
+
+
+def run(client: docker.DockerClient, build: ImageBuild, command: str) -> str:
+    """What `command` prints in the image, offline."""
+    assert build.digest is not None, build.log_tail
+    output: bytes = client.containers.run(build.digest, ["bash", "-c", command], network_mode="none", remove=True)
+    return output.decode()
+
+
+def test_own_dockerfile_gives_an_image_with_the_tree_and_what_was_built_in_it(
+    attempts: Attempts, client: docker.DockerClient
+) -> None:
+    strategy, build = next(attempts("own-dockerfile", "c"))
+    assert strategy == "own_dockerfile"
+    said = run(client, build, "pwd; id -u; ls -A; tally fruit.txt; command -v git python3 | wc -l")
+    assert said.splitlines() == [
+        "/workspace/own-dockerfile",
+        "0",
+        *[".dockerignore", "Dockerfile", "README.md", "built", "fruit.txt", "tally.sh"],
+        *["2 pear", "1 plum"],
+        "2",
+    ]
+
+
+def test_template_builds_where_the_own_dockerfile_fails(attempts: Attempts, client: docker.DockerClient) -> None:
+    (first, failed), (second, build) = attempts("failing-dockerfile", "c")
+    assert (first, failed.status, failed.failure_class) == ("own_dockerfile", "failed", "build_failed")
+    assert "no flux capacitor on this machine" in failed.log_tail
+    assert second == "template"
+    assert run(client, build, "greet world && make && ./greet again").splitlines()[-1] == "hello again"
+
+
+def test_template_leaves_the_tree_as_it_was_cloned(attempts: Attempts, client: docker.DockerClient) -> None:
+    *_, (_, build) = attempts("failing-dockerfile", "c")
+    listed = run(client, build, "find . -type f | sort && command -v greet").split()
+    cloned = sorted(f"./{path.name}" for path in (REPOSITORIES / "failing-dockerfile").iterdir())
+    assert listed == [*cloned, "/usr/local/bin/greet"]
+
+
+def test_dockerfile_that_never_ends_is_stopped_at_the_limit(attempts: Attempts) -> None:
+    _, build = next(attempts("endless-dockerfile", "c"))
+    assert (build.status, build.failure_class) == ("failed", "build_timeout")
+    assert "waiting for a server that never comes" in build.log_tail
+    assert build.seconds < 20
