@@ -19,6 +19,7 @@ from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
+from requests.exceptions import Timeout
 
 from sandbox.engine import OWNER, owner_is_alive, owner_labels
 from sandbox.errors import SandboxUnavailable
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 LABEL = "touchstone"
 DOCKERFILE = ".touchstone.Dockerfile"
 LOG_BYTES = 16_000
+BUSY_TIMEOUT_S = 5
 # The containers in which the builder runs its steps carry none of our labels, since labels would spoil its cache. A
 # host name can be given to all of them, is not part of the cache key and never reaches the image: it names the owner.
 MARK = "touchstone-build-"
@@ -92,18 +94,32 @@ def remove_dead_steps(client: docker.DockerClient) -> int:
     Raises SandboxUnavailable.
     """
     removed = 0
-    with engine_call("listing build containers"):
-        candidates = [one for one in client.api.containers(all=True) if OWNER not in (one.get("Labels") or {})]
+    with engine_call("listing containers"):
+        candidates = [one["Id"] for one in client.api.containers(all=True) if _may_be_step(one)]
     for candidate in candidates:
-        with engine_call("looking at a build container"):
-            try:
-                hosts = client.api.inspect_container(candidate["Id"])["HostConfig"].get("ExtraHosts") or []
-            except NotFound:
-                continue
-            owner = _owner_of(hosts)
-            if owner is not None and not owner_is_alive(owner):
-                removed += _remove(client, candidate["Id"])
+        owner = _owner_of(_extra_hosts(client, candidate))
+        if owner is not None and not owner_is_alive(owner):
+            removed += _remove(client, candidate)
     return removed
+
+
+def _may_be_step(listed: dict[str, Any]) -> bool:
+    """Steps run in images that have no name yet, and carry no label of ours."""
+    return OWNER not in (listed.get("Labels") or {}) and listed["Image"] == listed["ImageID"]
+
+
+def _extra_hosts(client: docker.DockerClient, container: str) -> list[str]:
+    """Not by the client's own method: somebody's busy container (an archive of it is being read) answers late."""
+    api = client.api
+    address = f"{api.base_url}/v{api.api_version}/containers/{container}/json"
+    with engine_call("looking at a build container"):
+        try:
+            response = api.get(address, timeout=BUSY_TIMEOUT_S)
+            api._raise_for_status(response)
+        except (NotFound, Timeout) as error:
+            logger.info("a container that may be a build step is passed over: %s", error)
+            return []
+        return list(response.json()["HostConfig"].get("ExtraHosts") or [])
 
 
 class _Build:
