@@ -40,7 +40,7 @@ class _Rule:
     packages: tuple[str, ...] = ()
     """Debian packages that the template needs and the toolchain may lack."""
     scripts: tuple[str, ...] = ()
-    """Files of `templates/` that the template runs from /tmp/touchstone."""
+    """Files of `templates/` that the template runs from /tmp."""
 
 
 # The first rule that fits counts.
@@ -120,10 +120,12 @@ def candidates(repository: Repository, tree: Path, toolchain: Callable[[str], st
     """
     files = Tree(tree)
     workdir = f"/workspace/{repository.name}"
+    ignore = _ignore(files)
+    clean = _clean(repository, ignore)
     found: list[tuple[Strategy, str, dict[str, str]]] = []
     if (own := own_dockerfile.find(files)) is not None:
-        found.append(("own_dockerfile", own_dockerfile.extend(files, own, workdir, clean(repository, workdir)), {}))
-    found.append(("template", *_template(repository, files, workdir, toolchain(repository.language))))
+        found.append(("own_dockerfile", own_dockerfile.extend(files, own, workdir, clean), {}))
+    found.append(("template", *_template(repository, files, clean, toolchain(repository.language))))
     return [
         (
             strategy,
@@ -132,7 +134,7 @@ def candidates(repository: Repository, tree: Path, toolchain: Callable[[str], st
                 dockerfile=dockerfile,
                 context=tree,
                 context_sha256=tree.stem,
-                context_files=scripts,
+                context_files=ignore | scripts,
                 workdir=workdir,
             ),
         )
@@ -140,34 +142,42 @@ def candidates(repository: Repository, tree: Path, toolchain: Callable[[str], st
     ]
 
 
-def clean(repository: Repository, workdir: str) -> str:
-    """Shell that takes out of the tree what upstream has not: our own file and, in Debian's packages, the packaging."""
-    names = [".touchstone.Dockerfile"]
+def _ignore(tree: Tree) -> dict[str, str]:
+    """What makes a .dockerignore harmless: agents see the whole tree, documents and the .dockerignore as well."""
+    if ".dockerignore" not in tree.files:
+        return {}
+    return {".dockerignore": "", ".touchstone/dockerignore": _text(tree, ".dockerignore")}
+
+
+def _clean(repository: Repository, ignore: dict[str, str]) -> str:
+    """Shell, run in the tree, that takes out our files and, of Debian packages, what is not upstream's."""
+    ours = [".touchstone", ".touchstone.Dockerfile"]
     if repository.full_name.startswith("debian/"):
-        names += ["debian", ".pc"]
-    return f"cd {workdir} && rm -rf {' '.join(names)}"
+        ours += ["debian", ".pc"]
+    restore = "mv -f .touchstone/dockerignore .dockerignore && " if ignore else ""
+    return f"{restore}rm -rf {' '.join(ours)}"
 
 
-def _template(repository: Repository, tree: Tree, workdir: str, toolchain: str) -> tuple[str, dict[str, str]]:
+def _template(repository: Repository, tree: Tree, clean: str, toolchain: str) -> tuple[str, dict[str, str]]:
+    """The Dockerfile and the scripts that it runs."""
     rule = _rule(repository.language, tree)
     control = _text(tree, "debian/control")
     packages = sorted({*rule.packages, *_build_depends(control), *_libraries(repository.language, tree)})
-    steps = [clean(repository, workdir), _PYTHON]
-    if rule.scripts:
-        steps.append("mv .touchstone /tmp/touchstone")
-    text = _HEAD + (TEMPLATES / f"{rule.template}.Dockerfile").read_text(encoding="utf-8")
+    scripts = {f".touchstone/{name}": (TEMPLATES / name).read_text(encoding="utf-8") for name in rule.scripts}
+    steps = [*(f"mv {path} /tmp/" for path in scripts), clean, _PYTHON]
     words = {
         "install": _INSTALL.replace("@packages@", " ".join(packages)) if packages else "",
         "clean": f"RUN {' && '.join(steps)}\n",
         "toolchain": toolchain,
-        "workdir": workdir,
+        "workdir": f"/workspace/{repository.name}",
         "name": repository.name,
         "extras": _extras(tree),
         "import_path": _import_path(control, _text(tree, "go.mod")) or repository.name,
     }
+    text = _HEAD + (TEMPLATES / f"{rule.template}.Dockerfile").read_text(encoding="utf-8")
     for word, value in words.items():
         text = text.replace(f"@{word}@", value)
-    return text, {f".touchstone/{name}": (TEMPLATES / name).read_text(encoding="utf-8") for name in rule.scripts}
+    return text, scripts
 
 
 def _rule(language: Language, tree: Tree) -> _Rule:

@@ -39,8 +39,8 @@ RUN missing=; \\
     elif command -v dnf > /dev/null; then dnf install -y -q $missing; \\
     else echo "no package manager to install$missing" >&2; exit 1; fi
 @keep@COPY . @workdir@
-RUN @clean@
 WORKDIR @workdir@
+RUN @clean@
 ENTRYPOINT []
 CMD ["bash"]
 """

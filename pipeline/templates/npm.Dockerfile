@@ -9,4 +9,4 @@ RUN mkdir /tmp/npm && cd /tmp/npm \
     fi \
  && if [ -d node_modules ]; then mv node_modules @workdir@/; fi \
  && rm -rf /tmp/npm /root/.npm
-RUN node /tmp/touchstone/link.js && rm -rf /tmp/touchstone
+RUN node /tmp/link.js && rm /tmp/link.js

@@ -126,7 +126,8 @@ def test_only_stage_from_scratch_is_kept(make: Make) -> None:
 def test_own_dockerfile_ends_in_the_tree_as_root(make: Make) -> None:
     written = own(make, {"Dockerfile": "FROM debian\nUSER nobody\n", "app.py": ""})
     assert written.index("USER nobody") < written.index("USER root") < written.index("COPY . /workspace/thing")
-    assert written.endswith('WORKDIR /workspace/thing\nENTRYPOINT []\nCMD ["bash"]\n')
+    assert written.rindex("WORKDIR") == written.index("WORKDIR /workspace/thing\n")
+    assert written.endswith('ENTRYPOINT []\nCMD ["bash"]\n')
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -194,7 +195,7 @@ def test_go_tree_with_packaging_that_names_no_import_path_takes_that_of_its_modu
 
 def test_packaging_is_taken_out_of_debian_packages_and_left_in_other_trees(make: Make) -> None:
     files: dict[str, str | bytes] = {"debian/control": CONTROL, "Makefile": ""}
-    assert "rm -rf .touchstone.Dockerfile debian .pc" in template(make, files, "c", "debian/thing")
+    assert "rm -rf .touchstone .touchstone.Dockerfile debian .pc" in template(make, files, "c", "debian/thing")
     assert "debian .pc" not in template(make, files, "c", "owner/thing")
 
 
@@ -223,4 +224,10 @@ def test_name_of_the_repository_is_made_safe_for_paths(make: Make) -> None:
 def test_scripts_of_a_template_come_beside_the_tree(make: Make) -> None:
     spec = make({"package.json": "{}"}, "javascript")[-1][1]
     assert set(spec.context_files) == {".touchstone/link.js"}
-    assert "mv .touchstone /tmp/touchstone" in spec.dockerfile
+    assert "mv .touchstone/link.js /tmp/ && rm -rf .touchstone " in spec.dockerfile
+
+
+def test_dockerignore_ignores_nothing_and_stands_in_the_tree_again(make: Make) -> None:
+    for _, spec in make({"Dockerfile": "FROM debian", ".dockerignore": "*.md"}):
+        assert spec.context_files == {".dockerignore": "", ".touchstone/dockerignore": "*.md"}
+        assert "mv -f .touchstone/dockerignore .dockerignore && rm -rf .touchstone " in spec.dockerfile
