@@ -81,6 +81,10 @@ class BaseImage(Frozen):
     """True when it was made from Debian packages because the configured image could not be pulled."""
 
 
+class RegistryUnreachable(SandboxUnavailable):
+    """No image registry answers; what is in the engine can still be used."""
+
+
 class BaseImages:
     """Makes base and toolchain images, each once. Safe for several threads."""
 
@@ -136,17 +140,17 @@ class BaseImages:
     def pull(self, reference: str) -> str | None:
         """Image id of a reference that is present or can be pulled, None when there is no such image.
 
-        Raises SandboxUnavailable when the registry cannot be reached; that is remembered for the life of this object.
+        Raises RegistryUnreachable, which is remembered for the life of this object, or SandboxUnavailable.
         """
         if (digest := self._image_id(reference)) is not None:
             return digest
         if self._registry_down is not None:
-            raise SandboxUnavailable(self._registry_down)
+            raise RegistryUnreachable(self._registry_down)
         try:
             self._pull(reference)
         except _NoSuchImage:
             return None
-        except SandboxUnavailable as error:
+        except RegistryUnreachable as error:
             self._registry_down = str(error)
             raise
         return self._image_id(reference)
@@ -214,7 +218,7 @@ class BaseImages:
             if self.pull(self._config.base_image) is not None:
                 return self._config.base_image, False
             why = f"the registry has no image {self._config.base_image}"
-        except SandboxUnavailable as error:
+        except RegistryUnreachable as error:
             why = str(error)
         tag = f"touchstone/debootstrap:{_short_hash(json.dumps([self._config.suite, self._config.debian_mirror]))}"
         if self._image_id(tag) is None:
@@ -242,7 +246,7 @@ class BaseImages:
             raise _pull_error(reference, str(error.explanation or error)) from error
         except CONNECTION_ERRORS as error:
             limit = self._config.pull_timeout_s
-            raise SandboxUnavailable(f"pulling {reference}: no progress for {limit} s ({error})") from error
+            raise RegistryUnreachable(f"pulling {reference}: no progress for {limit} s ({error})") from error
 
 
 class _NoSuchImage(Exception):
@@ -253,7 +257,7 @@ def _pull_error(reference: str, text: str) -> Exception:
     """Registries answer "denied" for a repository that does not exist, to tell nobody which ones do."""
     if any(sign in text.lower() for sign in ("manifest unknown", "not found", "access denied", "invalid reference")):
         return _NoSuchImage(text)
-    return SandboxUnavailable(f"pulling {reference}: {text}")
+    return RegistryUnreachable(f"pulling {reference}: {text}")
 
 
 def _recipe(name: str) -> str:

@@ -37,6 +37,8 @@ BUSY_TIMEOUT_S = 5
 # host name can be given to all of them, is not part of the cache key and never reaches the image: it names the owner.
 MARK = "touchstone-build-"
 _RUNNING = re.compile(r" ---> Running in ([0-9a-f]{12,64})")
+_STEP = re.compile(r"Step \d+/\d+ : (.*)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BUILT = re.compile(r"Successfully built ([0-9a-f]{12,64})")
 _numbers = itertools.count()
 
@@ -104,8 +106,10 @@ def remove_dead_steps(client: docker.DockerClient) -> int:
 
 
 def _may_be_step(listed: dict[str, Any]) -> bool:
-    """Steps run in images that have no name yet, and carry no label of ours."""
-    return OWNER not in (listed.get("Labels") or {}) and listed["Image"] == listed["ImageID"]
+    """Steps run in images that have no name yet, with the builder's network, and carry no label of ours."""
+    network = listed["HostConfig"].get("NetworkMode")
+    labelled = OWNER in (listed.get("Labels") or {})
+    return not labelled and listed["Image"] == listed["ImageID"] and network in ("default", "bridge")
 
 
 def _extra_hosts(client: docker.DockerClient, container: str) -> list[str]:
@@ -133,6 +137,8 @@ class _Build:
         self._error = ""
         self._image_id: str | None = None
         self._container: str | None = None
+        self._arguments: set[str] = set()
+        self._hidden = False
         self._response: Any = None
         self._timed_out = threading.Event()
 
@@ -140,6 +146,7 @@ class _Build:
         self, context: Iterable[bytes], tag: str, build_args: dict[str, str], labels: dict[str, str]
     ) -> BuildOutcome:
         clock = Deadline(self._limits.timeout_s)
+        self._arguments = set(build_args)
         watchdog = threading.Timer(self._limits.timeout_s, self._give_up)
         watchdog.daemon = True
         watchdog.start()
@@ -211,16 +218,20 @@ class _Build:
         if "error" in message:
             self._error = str((message.get("errorDetail") or {}).get("message") or message["error"])
             self._add(self._error + "\n")
-        text = message.get("stream") or ""
-        if text.startswith("Step "):
+        # The builder paints what a step writes to standard error red.
+        text = _COLOUR.sub("", message.get("stream") or "")
+        if step := _STEP.match(text):
             self._step = OutputBuffer(0, LOG_BYTES)
+            # That our own arguments are declared says nothing about the Dockerfile.
+            self._hidden = step[1].upper().startswith("ARG ") and step[1][4:].strip() in self._arguments
         if running := _RUNNING.match(text):
             self._container = running[1]
         if "aux" in message:
             self._image_id = message["aux"].get("ID", self._image_id)
         elif built := _BUILT.match(text):
             self._image_id = self._image_id or built[1]
-        self._add(text)
+        if not self._hidden:
+            self._add(text)
 
     def _add(self, text: str) -> None:
         data = text.encode("utf-8", "replace")

@@ -11,6 +11,7 @@ _DIRECTIVE = re.compile(r"^\s*#\s*\w+\s*=")
 _FROM = re.compile(r"^(\s*FROM\s+(?:--platform=\S+\s+)?)(\S+)(?:\s+AS\s+(\S+))?\s*$", re.IGNORECASE)
 _ARG = re.compile(r"^\s*ARG\s+(.*)$", re.IGNORECASE | re.DOTALL)
 _COPY_FROM = re.compile(r"^\s*COPY\s+(?:--\S+\s+)*--from=(\S+)", re.IGNORECASE)
+_LINE = re.compile(r"(parse error (?:on )?line )(\d+)")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
 
 
@@ -90,6 +91,22 @@ def with_arguments(text: str, names: Iterable[str]) -> str:
         if number in ends:
             lines += declared
     return "\n".join(lines) + "\n"
+
+
+def with_original_lines(error: str, text: str, names: Iterable[str]) -> str:
+    """An engine's message about `with_arguments(text, names)` with the line numbers that `text` has."""
+    added = len(set(names))
+    ends = [instruction.last for instruction in instructions(text) if instruction.word == "FROM"]
+
+    def original(match: re.Match[str]) -> str:
+        # Lines count from 1 in messages and from 0 here.
+        number = int(match[2])
+        for end in ends:
+            if number > end + 1:
+                number = max(end + 1, number - added)
+        return f"{match[1]}{number}"
+
+    return _LINE.sub(original, error)
 
 
 def replace_images(text: str, replacement: Callable[[str], str]) -> str:
