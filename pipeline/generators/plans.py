@@ -1,0 +1,273 @@
+"""Turns documented shell commands into plans: what to put in place, what to run, what the document says comes out.
+
+A plan is a guess made from text; documented.py runs it and drops it when the guess was wrong. Programs in the
+repository's own language become plans in programs.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Literal
+
+from pipeline.generators.commands import (
+    SHELL_LANGUAGES,
+    UNLABELLED,
+    Command,
+    input_files,
+    is_stateful,
+    parse_block,
+    stages,
+    unrunnable,
+    without_sudo,
+)
+from pipeline.generators.documents import Block
+
+MAX_FILE_LINES = 60
+DATA_SUFFIXES = {
+    ".csv", ".tsv", ".json", ".nl", ".jsonl", ".txt", ".xml", ".html", ".js", ".md", ".yml", ".yaml", ".toml", ".ini", ".sh", ".xlsx",
+    ".xls", ".dbf", ".json5", ".mustache", ".sql", ".log", ".css", ".php", ".py", ".gron",
+}  # fmt: skip
+FILE_NAME = r"[\w-]+(?:/[\w.-]+)*\.[A-Za-z][\w]{0,8}"
+NAMED_IN_COMMENT = re.compile(
+    rf"^\s*(?://|#|/\*|<!--|;|--)\s*(?:file:\s*|filename:\s*)?({FILE_NAME})\s*(?:\*/|-->)?\s*$", re.IGNORECASE
+)
+NAMED_IN_PROSE = re.compile(rf"`({FILE_NAME})`")
+INTRODUCES = re.compile(
+    r"(?i)\b(?:contain|looks? like|consider|given|called|named|following|consists? of|example (?:document|file))"
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One documented way to get a result."""
+
+    kind: Literal["shell", "program", "sample"]
+    block: Block
+    steps: tuple[str, ...]
+    """Commands; the last one gives the result."""
+    shown: str | None = None
+    """What the document says is printed."""
+    comment: str = ""
+    files: tuple[tuple[str, str], ...] = ()
+    """Files (path relative to the working directory, text) whose content the document gives."""
+    stand_ins: tuple[tuple[str, str], ...] = ()
+    """(documented name, path in the repository) of inputs replaced by files that the repository ships."""
+    missing: tuple[str, ...] = ()
+    """Names in the commands that are nowhere: outputs, or inputs that an earlier documented command makes."""
+    before: tuple[Plan, ...] = ()
+    """Plans whose results this one works on."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.steps)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A documented place that cannot become a task, and why."""
+
+    block: Block
+    excerpt: str
+    failure_class: str
+    reason: str
+
+
+def shell_plans(blocks: list[Block]) -> tuple[list[Plan], list[Refusal]]:
+    """Plans of all shell blocks, in document order, and what the text alone rules out."""
+    plans: list[Plan] = []
+    refused: list[Refusal] = []
+    aliases: dict[str, str] = {}
+    for index, block in enumerate(blocks):
+        commands = parse_block(block)
+        if not commands:
+            continue
+        commands = _learn_aliases(commands, aliases)
+        commands = [replace(c, text=without_sudo(_with_alias(c.text, aliases))) for c in commands]
+        shown = _output_block(blocks, index)
+        if len(commands) == 1 and shown is not None and commands[0].output is None:
+            commands = [replace(commands[0], output=shown)]
+        for group in _groups(commands):
+            bad = next((found for c in group if (found := unrunnable(c.text))), None)
+            if bad:
+                refused.append(Refusal(block, group[-1].text, *bad))
+            else:
+                steps = tuple(c.text for c in group)
+                plans.append(Plan("shell", block, steps, group[-1].output, group[-1].comment))
+    return plans, refused
+
+
+def _learn_aliases(commands: list[Command], aliases: dict[str, str]) -> list[Command]:
+    rest = []
+    for command in commands:
+        if match := re.match(r"alias\s+([\w-]+)=(['\"])(.*)\2\s*$", command.text):
+            aliases[match[1]] = match[3]
+        else:
+            rest.append(command)
+    return rest
+
+
+def _with_alias(text: str, aliases: Mapping[str, str]) -> str:
+    match = re.match(r"([\w-]+)(?=\s|$)", text)
+    return aliases[match[1]] + text[match.end() :] if match and match[1] in aliases else text
+
+
+def _output_block(blocks: list[Block], index: int) -> str | None:
+    """Text of the next block when it is plainly the output of this one."""
+    if index + 1 >= len(blocks):
+        return None
+    block, other = blocks[index], blocks[index + 1]
+    if other.document != block.document or other.headings != block.headings or other.line - block.line > 80:
+        return None
+    lead = other.prose.strip().lower()
+    if other.language == "output" or (not lead and other.language not in SHELL_LANGUAGES | {""}):
+        return other.text
+    if re.fullmatch(
+        r"(?:(?:the )?(?:output|outputs?|result|results in|returns|produces|prints|will (?:output|print|return))\b.{0,40}:?)",
+        lead,
+    ):
+        return other.text
+    return None
+
+
+def _groups(commands: list[Command]) -> list[tuple[Command, ...]]:
+    """Commands that belong together: a block with state is one script, else each result is its own, with what it needs."""
+    if any(is_stateful(c.text) for c in commands):
+        return [tuple(commands)]
+    groups: list[tuple[Command, ...]] = []
+    for index, command in enumerate(commands):
+        names = set(input_files(command.text))
+        needed: list[Command] = []
+        for earlier in reversed(commands[:index]):
+            written = {w for s in stages(earlier.text) for w in s.writes} | (
+                set(input_files(earlier.text)) if not earlier.output else set()
+            )
+            if names & written:
+                needed.insert(0, earlier)
+                names |= set(input_files(earlier.text))
+        if not (command.text.startswith(("mkdir ", "rm ", "touch ")) and index + 1 < len(commands)):
+            groups.append((*needed, command))
+    return groups
+
+
+def documented_files(blocks: Iterable[Block]) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """(document, file name) -> [(line, text)] of files whose content a document shows."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+
+    def add(block: Block, name: str, text: str) -> None:
+        if text.count("\n") < MAX_FILE_LINES and "..." not in text and len(text) > 3:
+            found.setdefault((block.document, name), []).append((block.line, text.rstrip("\n") + "\n"))
+
+    for block in blocks:
+        first = block.text.split("\n", 1)[0]
+        if (match := NAMED_IN_COMMENT.match(first)) and "\n" in block.text and block.language not in SHELL_LANGUAGES:
+            add(block, match[1], block.text)
+            continue
+        for command in parse_block(block):
+            words = [s.words for s in stages(command.text)]
+            if command.output and len(words) == 1 and words[0][0] == "cat" and len(words[0]) == 2:
+                add(block, words[0][1], command.output)
+        names = NAMED_IN_PROSE.findall(block.prose.split("\n")[-1])
+        lead = block.prose.split("\n")[-1]
+        if (
+            len(set(names)) == 1
+            and block.language not in SHELL_LANGUAGES | {"output"}
+            and INTRODUCES.search(lead)
+            and lead.endswith(":")
+        ):
+            add(block, names[0], block.text)
+    return found
+
+
+def resolve(plan: Plan, tree_names: set[str], documented: Mapping[tuple[str, str], list[tuple[int, str]]]) -> Plan:
+    """Find the files that the commands name: shipped, shown in the document, shipped elsewhere; the rest is missing."""
+    steps = plan.steps
+    files: dict[str, str] = dict(plan.files)
+    stand_ins: list[tuple[str, str]] = []
+    missing: list[str] = []
+    written: set[str] = set()
+    for position, step in enumerate(plan.steps):
+        for name in input_files(step):
+            clean = name.removeprefix("./")
+            if name.startswith(("/", "~", "..")) or clean in written or clean.rstrip("/") in tree_names:
+                continue
+            if any(existing.startswith(clean.rstrip("/") + "/") for existing in tree_names):
+                continue
+            if shown := documented.get((plan.block.document, clean)):
+                files[clean] = _nearest(shown, plan.block.line)
+            elif other := _elsewhere(clean, tree_names):
+                stand_ins.append((name, other))
+                steps = tuple(_rename(s, name, other) for s in steps)
+            else:
+                missing.append(clean)
+        written |= {w.removeprefix("./") for s in stages(steps[position]) for w in s.writes}
+    return replace(
+        plan, steps=steps, files=tuple(files.items()), stand_ins=tuple(stand_ins), missing=tuple(dict.fromkeys(missing))
+    )
+
+
+def _nearest(shown: list[tuple[int, str]], line: int) -> str:
+    before = [text for at, text in shown if at <= line]
+    return before[-1] if before else shown[0][1]
+
+
+def _elsewhere(name: str, tree_names: set[str]) -> str | None:
+    """The shipped file of the same name, when there is exactly one that is not a test double of another."""
+    base = PurePosixPath(name).name
+    matches = sorted((n for n in tree_names if PurePosixPath(n).name == base), key=lambda n: (n.count("/"), n))
+    return matches[0] if matches and PurePosixPath(name).suffix.lower() in DATA_SUFFIXES else None
+
+
+def _rename(step: str, old: str, new: str) -> str:
+    return re.sub(rf"(?<![\w./-]){re.escape(old)}(?![\w/-]|\.\w)", lambda _: new, step)
+
+
+def with_stand_ins(plan: Plan, sizes: Mapping[str, int], seed: int) -> Plan | None:
+    """Replace missing inputs by shipped files of the same kind; None when there is nothing to replace by."""
+    written = {w for step in plan.steps for s in stages(step) for w in s.writes}
+    steps, stand_ins = plan.steps, list(plan.stand_ins)
+    used: set[str] = set()
+    for name in plan.missing:
+        suffix = PurePosixPath(name).suffix.lower()
+        if suffix not in DATA_SUFFIXES or name in written or _is_output(name, plan.text):
+            continue
+        pool = [p for p in shipped(sizes, suffix) if p not in used]
+        if not pool:
+            return None
+        chosen = pool[seed % len(pool)]
+        used.add(chosen)
+        stand_ins.append((name, chosen))
+        steps = tuple(_rename(s, name, chosen) for s in steps)
+    if steps == plan.steps:
+        return None
+    names = {old for old, _ in stand_ins}
+    return replace(
+        plan, steps=steps, stand_ins=tuple(stand_ins), missing=tuple(m for m in plan.missing if m not in names)
+    )
+
+
+def _is_output(name: str, text: str) -> bool:
+    return bool(re.search(rf"(?:-o|-O|--out\S*|--output\S*|--save)[ =]\"?{re.escape(name)}", text))
+
+
+def shipped(sizes: Mapping[str, int], suffix: str) -> list[str]:
+    """Files of the repository that serve as inputs of this kind: of moderate size, example and test data first."""
+
+    def order(name: str) -> tuple[int, int, str]:
+        data = re.search(r"(?:^|/)(?:examples?|samples?|testdata|data|fixtures?|tests?)/", name)
+        return (0 if data else 1, name.count("/"), name)
+
+    names = [n for n, size in sizes.items() if n.lower().endswith(suffix) and 30 <= size <= 200_000]
+    names = [
+        n
+        for n in names
+        if not re.search(r"(?:^|/)(?:\.pc|\.git|debian|node_modules|\.github)/|invalid|bad|broken|empty|large", n)
+    ]
+    return sorted(names, key=order)[:12]
+
+
+def is_shell(block: Block) -> bool:
+    """Whether the document itself says that the block holds commands (or says nothing and shows prompts)."""
+    return block.language in SHELL_LANGUAGES or block.language not in UNLABELLED

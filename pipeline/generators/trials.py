@@ -1,0 +1,193 @@
+"""Runs one plan in a fresh sandbox and says what came of it: what it printed, which files it left, why it is unusable."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pipeline.generators.commands import is_stateful, stages
+from pipeline.generators.facts import Fact, canonical, classify
+from pipeline.generators.plans import Plan
+from pipeline.generators.protocol import Start
+from pipeline.generators.survey import Survey
+from sandbox.protocol import Sandbox
+
+STEP_TIMEOUT_S = 60.0
+MAX_FILE_BYTES = 400_000
+MAX_CREATED = 6
+NOISE = re.compile(
+    r"(?:^|/)(?:__pycache__|\.cache|\.npm|\.config|\.local|\.git|\.pytest_cache|node_modules|CMakeFiles|\.gradle|go-build\w*|CMakeTmp)(?:/|$)"
+    r"|\.(?:pyc|pyo|log|lock|tmp|swp|pid|o|d|class|bash_history)$|(?:^|/)(?:CMakeCache\.txt|cmake_install\.cmake|Makefile|CTestTestfile\.cmake)$"
+    r"|^/(?:tmp|var|root|run|proc|sys|dev|etc)(?:/|$)|(?:^|/)\.(?:bash_history|viminfo|wget-hsts)$"
+)
+UNSTABLE = re.compile(
+    r"/tmp/tmp|\b0x[0-9a-f]{8,}\b|\b\d+(?:\.\d+)?\s?(?:ms|µs|seconds?|secs?)\b|\b\d{2}:\d{2}:\d{2}\b.*\b(?:UTC|GMT|CEST|CET)\b|/proc/\d+|\bpid[ =:]+\d+",
+    re.IGNORECASE,
+)
+FAILURE_TEXT = re.compile(
+    r"^Traceback \(most recent|command not found|No such file or directory|Fatal error|SyntaxError|Segmentation fault|Unknown (?:option|command)"
+    r"|unrecognized (?:option|argument)|cannot open|Error: ",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of one plan."""
+
+    steps: tuple[str, ...]
+    """What was run, one command per fresh shell."""
+    printed: Fact | None
+    """What the last step printed on standard output, when it was kept in a file."""
+    created: tuple[Fact, ...] = ()
+    built: tuple[str, ...] = ()
+    """Programs and libraries that appeared."""
+    failure_class: str | None = None
+    reason: str = ""
+
+
+def solution_steps(plan: Plan, workdir: str, output: str | None) -> tuple[str, ...]:
+    """The commands of the reference solution: files the document shows, earlier plans, then the plan itself."""
+    steps: list[str] = []
+    for earlier in plan.before:
+        steps += solution_steps(earlier, workdir, None)
+    known = set(steps)
+    for name, text in plan.files:
+        step = write_file(name, text)
+        if step not in known:
+            steps.append(step)
+    own = list(plan.steps)
+    if output is not None:
+        redirected = redirect(
+            own[-1], PurePosixPath(output).name if str(PurePosixPath(output).parent) == workdir else output
+        )
+        own[-1] = redirected
+    if any(is_stateful(s) for s in plan.steps):
+        own = ["\n".join([*plan.steps[:-1], redirect(plan.steps[-1], output)]) if output else "\n".join(plan.steps)]
+    return (*steps, *own)
+
+
+def write_file(name: str, text: str) -> str:
+    """A command that writes a file with a heredoc."""
+    mark = "EOF" if "\nEOF\n" not in f"\n{text}" else "END_OF_FILE"
+    folder = str(PurePosixPath(name).parent)
+    make = f"mkdir -p {shlex.quote(folder)}\n" if folder not in {".", "/"} else ""
+    body = text if text.endswith("\n") else text + "\n"
+    return f"{make}cat > {shlex.quote(name)} <<'{mark}'\n{body}{mark}"
+
+
+def redirect(command: str, target: str) -> str:
+    """The command with its standard output kept in a file."""
+    target = shlex.quote(target)
+    parts = stages(command)
+    simple = "\n" not in command and all(p.joined_by in {"", "|"} for p in parts) and "<<" not in command
+    return f"{command} > {target}" if simple else f"{{\n{command}\n}} > {target}"
+
+
+def writes_output(plan: Plan) -> bool:
+    """Whether the last step already says where its output goes."""
+    return any(s.writes for s in stages(plan.steps[-1])[-1:])
+
+
+def run_plan(plan: Plan, start: Start, survey: Survey, output: str | None) -> Trial:
+    """Run a plan in a fresh sandbox. Raises SandboxUnavailable."""
+    steps = solution_steps(plan, survey.workdir, output)
+    sandbox = start()
+    try:
+        for step in steps:
+            result = sandbox.execute(step, timeout_s=STEP_TIMEOUT_S)
+            if result.timed_out:
+                return Trial(
+                    steps, None, failure_class="timeout", reason=f"no end within {STEP_TIMEOUT_S:.0f} s: {step[:120]}"
+                )
+            if result.exit_code != 0:
+                tail = " ".join(result.output.strip().split("\n")[-2:])[:200]
+                return Trial(steps, None, failure_class="failed", reason=f"exit code {result.exit_code}: {tail}")
+        printed = None
+        if output is not None and (content := _get(sandbox, output)) is not None:
+            printed = Fact(output, classify(output, content), content)
+        given = {f"{survey.workdir}/{name}" for p in (plan, *plan.before) for name, _ in p.files} | {output}
+        created, built = [], []
+        for change in sandbox.changes():
+            if (
+                change.kind == "deleted"
+                or change.type != "file"
+                or change.path in given
+                or _is_noise(change.path, plan, survey)
+            ):
+                continue
+            content = _get(sandbox, change.path)
+            kind = classify(change.path, content) if content is not None else "binary"
+            if kind == "executable" or re.search(r"\.(?:so(?:\.\d+)*|a|jar)$", change.path):
+                built.append(change.path)
+            elif content is not None and content.strip() and kind != "binary":
+                created.append(Fact(change.path, kind, content))
+        return Trial(steps, printed, tuple(created[:MAX_CREATED]), tuple(built))
+    finally:
+        sandbox.close()
+
+
+def _get(sandbox: Sandbox, path: str) -> bytes | None:
+    """Content of a file, None when there is none or when it is too large to be a fact."""
+    try:
+        return sandbox.get(path, max_bytes=MAX_FILE_BYTES)
+    except ValueError:
+        return None
+
+
+def _is_noise(path: str, plan: Plan, survey: Survey) -> bool:
+    if path in plan.text or f"{PurePosixPath(path).parent}" in plan.text.split() and path.startswith("/tmp/"):
+        return False
+    relative = path.removeprefix(survey.workdir + "/")
+    return not path.startswith(survey.workdir + "/") or bool(NOISE.search(relative))
+
+
+def unsuitable(facts: Iterable[Fact], survey: Survey) -> tuple[str, str] | None:
+    """(failure class, reason) when what came out cannot be asked for: trivial, unstable, an error, help, a version."""
+    facts = list(facts)
+    text = "\n".join(f.text for f in facts if f.kind not in {"sqlite", "executable", "binary"})
+    if not facts or (not text.strip() and all(f.kind != "sqlite" for f in facts)):
+        return "no_effect", "nothing was printed and no file of interest changed"
+    if match := UNSTABLE.search(text):
+        return "not_deterministic", f"holds a time, an address or a temporary name: {match[0]!r}"
+    if any(day in text for day in _days()) or (survey.hostname and survey.hostname in text):
+        return "not_deterministic", "holds the date of the run or the name of the host"
+    if match := FAILURE_TEXT.search(text):
+        return "failed", f"the result is an error message: {match[0].strip()!r}"
+    stripped = text.strip()
+    if re.fullmatch(r"(?:[\w.-]+ )?(?:version )?v?\d+(?:\.\d+){1,3}\S*", stripped, re.IGNORECASE):
+        return "trivial", "only a version"
+    if (
+        re.search(r"^\s*usage:|^Usage\b|\bSYNOPSIS\b|^Options:$", stripped, re.IGNORECASE | re.MULTILINE)
+        and len(facts) == 1
+    ):
+        return "help_text", "the output is the program's own help"
+    if all(f.kind != "sqlite" for f in facts) and (len(stripped) < 12 or len(set(stripped)) < 4):
+        return "trivial", f"the whole result is {stripped!r}"
+    return None
+
+
+def _days() -> set[str]:
+    """The date of today (and of the days beside it, for other time zones) as programs write it."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    days = [today + datetime.timedelta(days=d) for d in (-1, 0, 1)]
+    return {
+        d.strftime(f)
+        for d in days
+        for f in ("%Y-%m-%d", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%-d-%b-%Y", "%B %-d, %Y", "%Y/%m/%d", "%b %-d %Y")
+    }
+
+
+def same(one: Trial, other: Trial) -> bool:
+    """Whether two runs ended in the same facts."""
+    if one.failure_class or other.failure_class:
+        return False
+    left = [one.printed, *one.created] if one.printed else list(one.created)
+    right = [other.printed, *other.created] if other.printed else list(other.created)
+    return [(f.path, canonical(f)) for f in left] == [
+        (f.path, canonical(f)) for f in right
+    ] and one.built == other.built
