@@ -32,6 +32,7 @@ HISTORY = frozenset({".git", ".hg", ".svn"})
 
 _MAX_HOPS = 40
 _SAMPLE = 65_536
+_MAX_SHOWN = 200
 
 
 class CheckoutConfig(BaseModel):
@@ -164,19 +165,20 @@ def _store_tar(tree: Mapping[str, Member], destination: Path, repository_id: str
 
 
 def printable(name: str) -> str:
-    """A name for people and tables: bytes that are not UTF-8 become `\\xNN`."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A name for people and tables: bytes that are not UTF-8 become `\\xNN`, a long one is cut."""
+    shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
+    return shown.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def safe_name(name: str) -> str:
     """The name with empty and `.` parts removed. Raises ItemRejected (path_outside_tree, unreadable)."""
     if name.startswith("/"):
-        raise ItemRejected("path_outside_tree", f"{printable(name[:200])} is an absolute path")
+        raise ItemRejected("path_outside_tree", f"{printable(name)} is an absolute path")
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ItemRejected("path_outside_tree", f"{printable(name[:200])} leads out of the tree")
+        raise ItemRejected("path_outside_tree", f"{printable(name)} leads out of the tree")
     if len(os.fsencode(name)) > 4000 or any(len(os.fsencode(part)) > 255 for part in parts):
-        raise ItemRejected("unreadable", f"{printable(name[:200])}… is longer than a file system takes")
+        raise ItemRejected("unreadable", f"{printable(name)} is longer than a file system takes")
     return "/".join(parts)
 
 

@@ -246,3 +246,10 @@ def test_a_stored_tree_can_be_read(root: Path, tmp_path: Path) -> None:
     assert tree.read("d/run", max_bytes=4) == b"cont" and tree.is_executable("d/run")
     with pytest.raises(KeyError):
         tree.read("link", max_bytes=4)
+
+
+def test_a_long_path_is_cut_in_a_reason(root: Path) -> None:
+    folder = root / "d" / ("e" * 120) / ("f" * 120)
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "pipe")
+    assert len(refused(root).reason) < 300
