@@ -1,0 +1,133 @@
+"""Near copies among tasks: MinHash over the words of instruction and verifier, with literals masked.
+
+Masking makes two tasks that differ only in names, numbers, paths and expected values the same task. What is decided
+depends only on the texts and on what was kept before, so a repository that comes later changes nothing for earlier
+ones. Choosing among the tasks of one repository is not here (pipeline/instances.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Mapping, Sequence
+
+from datasketch import MinHash
+
+from pipeline.types import Record
+
+THRESHOLD = 0.5
+SHINGLE_WORDS = 3
+PERMUTATIONS = 256
+MASK = "LITERAL"
+FENCED = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*?\n\1", re.DOTALL)
+INLINE = re.compile(r"``.+?``|`[^`\n]+`|“[^”\n]*”|\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)")
+PATH = re.compile(r"(?<!\w)(?:~|\.{1,2})?/?[\w.-]+(?:/[\w.-]+)+/?|\b[\w-]+\.[a-z][a-z0-9]{1,5}\b")
+NUMBER = re.compile(r"\b\d[\d.,]*\b")
+
+
+class TaskText(Record):
+    """What is compared."""
+
+    instance_id: str
+    instruction: str
+    verifier: str
+    """Text of all Python files of the verifier."""
+
+
+class NearCopy(Record):
+    """Why a task was dropped."""
+
+    instance_id: str
+    kept_id: str
+    similarity: float
+
+
+def masked_words(task: TaskText) -> list[str]:
+    """Words of the instruction and tokens of the verifier, literals masked."""
+    return masked_prose(task.instruction) + masked_code(task.verifier)
+
+
+def masked_prose(text: str) -> list[str]:
+    """Lower-case words; code, quotations, paths and numbers become one mask each."""
+    for pattern in (FENCED, INLINE, PATH, NUMBER):
+        text = pattern.sub(f" {MASK} ", text)
+    return _collapse(word if word == MASK else word.lower() for word in re.findall(r"\w+", text))
+
+
+def masked_code(text: str) -> list[str]:
+    """Python tokens with strings and numbers masked, a literal list or dict being one mask; words of what is not Python."""
+    try:
+        ast.parse(text)
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        return masked_prose(text)
+    skipped = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
+    literal = {tokenize.STRING, tokenize.NUMBER}
+    words = [
+        MASK if t.type in literal or t.string in {"True", "False", "None"} else t.string
+        for t in tokens
+        if t.type not in skipped
+    ]
+    return _collapse(w for w in words if w not in {",", ":", "(", ")", "."})
+
+
+def _collapse(words: Iterable[str]) -> list[str]:
+    """Runs of masks, and brackets around masks only, become one mask: the size of expected data says nothing."""
+    out: list[str] = []
+    for word in words:
+        if word in {"]", "}"} and len(out) > 1 and out[-1] == MASK and out[-2] in {"[", "{"}:
+            out.pop()
+            out[-1] = MASK
+            word = MASK
+            if len(out) > 1 and out[-2] == MASK:
+                out.pop()
+        elif not (word == MASK and out and out[-1] == MASK):
+            out.append(word)
+    return out
+
+
+def shingles(words: Sequence[str]) -> set[str]:
+    """Overlapping runs of words."""
+    if len(words) <= SHINGLE_WORDS:
+        return {" ".join(words)}
+    return {" ".join(words[i : i + SHINGLE_WORDS]) for i in range(len(words) - SHINGLE_WORDS + 1)}
+
+
+def signature(task: TaskText) -> MinHash:
+    """MinHash of a task."""
+    made = MinHash(num_perm=PERMUTATIONS, seed=1)
+    made.update_batch([s.encode() for s in sorted(shingles(masked_words(task)))])
+    return made
+
+
+def near_copies(new: Iterable[TaskText], kept: Iterable[TaskText] = ()) -> dict[str, NearCopy]:
+    """Which of the new tasks are near copies of kept ones or of earlier new ones, by instance id.
+
+    Tasks in `kept` are never dropped. New ones are looked at in the order of their ids, not of their arrival.
+    """
+    return near_copies_of({t.instance_id: signature(t) for t in new}, {t.instance_id: signature(t) for t in kept})
+
+
+def near_copies_of(new: Mapping[str, MinHash], kept: Mapping[str, MinHash]) -> dict[str, NearCopy]:
+    """`near_copies` over signatures that are there already."""
+    standing = {i: kept[i] for i in sorted(kept)}
+    found: dict[str, NearCopy] = {}
+    for instance_id in sorted(set(new) - set(standing)):
+        closest = closest_of(new[instance_id], standing)
+        if closest is not None and closest[1] >= THRESHOLD:
+            found[instance_id] = NearCopy(instance_id=instance_id, kept_id=closest[0], similarity=round(closest[1], 3))
+        else:
+            standing[instance_id] = new[instance_id]
+    return found
+
+
+def closest_of(one: MinHash, others: Mapping[str, MinHash]) -> tuple[str, float] | None:
+    """(id, similarity) of the most similar, None when there are no others."""
+    best: tuple[str, float] | None = None
+    for other_id, other in others.items():
+        similarity = float(one.jaccard(other))
+        if best is None or similarity > best[1]:
+            best = (other_id, similarity)
+    return best
