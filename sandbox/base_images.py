@@ -6,9 +6,11 @@ are not here; see images.py.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,6 +114,8 @@ class BaseImages:
         recipe = _recipe("base")
         bundle = self._bundle()
         tag = f"touchstone/base:{self._recipe_hash(recipe, bundle)}"
+        if tag in self._known:
+            return self._known[tag]
         with self._only_one(tag):
             if known := self._present(tag):
                 return known
@@ -132,6 +136,8 @@ class BaseImages:
         """Build `recipe` (`ARG BASE`, `FROM ${BASE}`) once over `base`. Raises SandboxUnavailable."""
         content = json.dumps([recipe, base.tag, {k: hashlib.sha256(v).hexdigest() for k, v in sorted(files.items())}])
         tag = f"touchstone/{name}:{_short_hash(content)}"
+        if tag in self._known:
+            return self._known[tag]
         with self._only_one(tag):
             if known := self._present(tag):
                 return known
@@ -170,10 +176,14 @@ class BaseImages:
 
     @contextmanager
     def _only_one(self, tag: str) -> Iterator[None]:
-        """One build at a time per tag; others wait and then find it present."""
+        """One build at a time per tag, also among processes that share the data folder; others then find it present."""
         with self._guard:
             lock = self._locks.setdefault(tag, threading.Lock())
-        with lock:
+        folder = self._data / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock, (folder / re.sub(r"\W", "-", tag)).open("w") as held:
+            # The system gives the lock back when the process dies, however it dies.
+            fcntl.flock(held, fcntl.LOCK_EX)
             yield
 
     def _present(self, tag: str) -> BaseImage | None:

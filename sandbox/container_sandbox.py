@@ -18,10 +18,10 @@ from docker.errors import APIError, NotFound
 
 from sandbox.containers import Containers, Role
 from sandbox.engine import DEADLINE, OWNER
-from sandbox.errors import ImageUnusable, SandboxUnavailable
+from sandbox.errors import SandboxUnavailable
 from sandbox.image_diff import Entry, PristineEntries, image_changes, read_entries
 from sandbox.output import OutputBuffer
-from sandbox.streams import Deadline, HijackedStream, engine_call
+from sandbox.streams import Deadline, HijackedStream, Sink, engine_call
 from sandbox.types import ExecResult, FileChange, FrozenState, Limits
 
 logger = logging.getLogger(__name__)
@@ -30,17 +30,22 @@ FROZEN = "touchstone/frozen"
 FROZEN_LABEL = "touchstone.frozen"
 _REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 # Runs the command ($1) in the working directory ($2), output merged, no input. `sh` starts it since not every image has
-# bash; that the sandbox itself removed its working directory is no reason to run nothing.
-WRAPPER = """exec 2>&1 </dev/null
-cd -- "$2" 2>/dev/null || cd /
+# bash; that the sandbox itself removed its working directory is no reason to run nothing. The engine's second stream,
+# which the command does not get, says when it is over: the engine itself may know that only 2 s later.
+WRAPPER = """exec 3>&2 2>/dev/null </dev/null
+cd -- "$2" || cd /
 unset OLDPWD
-if command -v bash >/dev/null 2>&1; then exec bash -c "$1" bash; else exec sh -c "$1" sh; fi"""
+shell=sh
+if command -v bash >/dev/null; then shell=bash; fi
+(exec $shell -c "$1" $shell 2>&1 3>&-)
+echo "exit $?" >&3"""
 # The longest argument that Linux hands to a program, its closing zero byte included.
 LONGEST_COMMAND = 128 << 10
-# How often the engine is asked whether a command is over although its output stream is not: seconds, growing.
-FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 1.0
-# How long the last output of a finished command may be on its way.
-DRAIN_S = 0.3
+# How often the engine is asked whether a silent command is over (it may have killed the wrapper): seconds, growing.
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.5, 2.0
+# The last output of a finished command may still be on its way: waits for the end of the stream, which background
+# processes may hold open, or for a silence, and not for long.
+SILENCE_S, DRAIN_S = 0.25, 1.0
 CANNOT_RUN = 126
 KILLED = 137
 
@@ -72,7 +77,7 @@ class ContainerSandbox:
         return self._image_digest
 
     def execute(self, command: str, *, timeout_s: float, user: str | None = None) -> ExecResult:
-        """Run `command` as the contract says. Raises SandboxUnavailable, and ImageUnusable where no shell can run."""
+        """Run `command` as the contract says. Raises SandboxUnavailable."""
         self._check_open()
         clock = Deadline(timeout_s)
         if (refusal := _refusal(command)) is not None:
@@ -85,9 +90,6 @@ class ContainerSandbox:
                 if not self._revive():
                     break
                 continue
-            if code == CANNOT_RUN and _shell_is_missing(output.text()) and not self._containers.is_proven(self._image):
-                raise ImageUnusable(f"image {self._image}: {output.text().strip()}")
-            self._containers.prove(self._image)
             return _result(code, output, clock)
         return _refused("no process can be started in this sandbox any more", clock)
 
@@ -184,11 +186,15 @@ class ContainerSandbox:
 
     def _follow(self, stream: HijackedStream, running: str, output: OutputBuffer, clock: Deadline) -> int | None:
         """Collect output until the command is over, which is not when the stream is: children may hold that open."""
-        sinks = {1: output, 2: output}
+        notice = _Notice()
+        sinks: dict[int, Sink] = {1: output, 2: notice}
         pause = FIRST_LOOK_S
         next_look = clock.elapsed + pause
         while clock.left > 0:
             stream.read(sinks, min(clock.left, next_look - clock.elapsed))
+            if notice.code is not None:
+                _drain(stream, sinks)
+                return notice.code
             if not stream.ended and clock.elapsed < next_look:
                 continue
             code = self._exit_code(running)
@@ -216,14 +222,10 @@ class ContainerSandbox:
     def _revive(self) -> bool:
         """Start the container again after its own commands ended it; False when nothing can run in it any more.
 
-        Raises SandboxUnavailable when it ended for another reason, ImageUnusable when it never ran.
+        Raises SandboxUnavailable when it ended for another reason.
         """
         if self._lifetime.left <= 0:
             raise SandboxUnavailable(f"the sandbox is over: its lifetime of {self._limits.lifetime_s} s has passed")
-        with engine_call("looking at a sandbox"):
-            code = self._api.inspect_container(self._container)["State"]["ExitCode"]
-        if code in (CANNOT_RUN, 127) and not self._containers.is_proven(self._image):
-            raise ImageUnusable(f"image {self._image} cannot hold a sandbox: it has no usable `sleep` ({code})")
         if not self._ended_itself():
             raise SandboxUnavailable("the container was stopped from outside")
         return self._boot()
@@ -315,15 +317,27 @@ def _result(code: int | None, output: OutputBuffer, clock: Deadline) -> ExecResu
     )
 
 
-def _shell_is_missing(text: str) -> bool:
-    return 'exec: "sh"' in text and text.startswith("OCI runtime")
+class _Notice:
+    """What the wrapper says on its own stream."""
+
+    def __init__(self) -> None:
+        self._text = b""
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next bytes; more than a notice has is of no interest."""
+        self._text = (self._text + chunk)[:100]
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the command once it is over."""
+        match = re.fullmatch(rb"exit (\d{1,3})\n", self._text)
+        return int(match[1]) if match else None
 
 
-def _drain(stream: HijackedStream, sinks: Mapping[int, OutputBuffer]) -> None:
-    """What a finished command wrote may still be on its way; what its children write later is not its output."""
+def _drain(stream: HijackedStream, sinks: Mapping[int, Sink]) -> None:
     patience = Deadline(DRAIN_S)
     while not stream.ended and patience.left > 0:
-        if not stream.read(sinks, 0.02):
+        if not stream.read(sinks, SILENCE_S):
             return
 
 

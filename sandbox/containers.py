@@ -6,7 +6,6 @@ What runs in it is not here; see backends/docker.py.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from docker.types import LogConfig, Ulimit
 
 from sandbox.builds import LABEL
 from sandbox.engine import owner_labels
-from sandbox.errors import ImageMissing, ImageUnusable, SandboxUnavailable
+from sandbox.errors import ImageMissing, ImageUnusable
 from sandbox.streams import engine_call
 from sandbox.types import Limits
 
@@ -31,7 +30,7 @@ HOSTNAME = "sandbox"
 ENVIRONMENT = {"LANG": "C.UTF-8", "TERM": "dumb"}
 # An engine that starts many containers at once answers late.
 START_TIMEOUT_S = 180
-_NO_PROGRAM = re.compile(r"executable file not found|exec: .*(no such file|permission denied|exec format error)")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Containers:
         self.client = client
         self._facts: dict[str, ImageFacts] = {}
         self._has_init = True
-        self._proven: set[str] = set()
+        self._checked: set[str] = set()
         self._guard = threading.Lock()
 
     def image(self, digest: str) -> ImageFacts:
@@ -108,6 +107,9 @@ class Containers:
         """
         container = self.create(image, limits, role)
         try:
+            if image not in self._checked:
+                self._check_programs(image, container, (role.command[0], "sh"))
+                self._checked.add(image)
             with engine_call(f"starting a container of {image}"):
                 self.start(container)
         except BaseException as error:
@@ -116,18 +118,8 @@ class Containers:
                 logger.warning("this engine has no docker-init: orphaned processes of sandboxes will not be buried")
                 self._has_init = False
                 return self.run(image, limits, role)
-            if isinstance(error, SandboxUnavailable) and _NO_PROGRAM.search(str(error)):
-                raise ImageUnusable(f"image {image} cannot hold a sandbox: {error}") from error
             raise
         return container
-
-    def prove(self, image: str) -> None:
-        """Remember that a command has run in this image: from now on a missing shell is the sandbox's own doing."""
-        self._proven.add(image)
-
-    def is_proven(self, image: str) -> bool:
-        """Whether a command has run in this image."""
-        return image in self._proven
 
     def start(self, container: str) -> None:
         """Start a created or stopped container. Raises SandboxUnavailable, or APIError when it cannot run."""
@@ -147,6 +139,23 @@ class Containers:
                     return False
                 raise
         return True
+
+    def _check_programs(self, image: str, container: str, programs: tuple[str, ...]) -> None:
+        """Ask for programs by name: a first process that cannot be started would be noticed too late or by chance."""
+        api = self.client.api
+        folders = self.image(image).environment.get("PATH", DEFAULT_PATH).split(":")
+        for program in programs:
+            with engine_call(f"looking for {program} in image {image}"):
+                for folder in folders:
+                    response = api.head(
+                        f"{api.base_url}/v{api.api_version}/containers/{container}/archive",
+                        params={"path": f"{folder}/{program}"},
+                        timeout=api.timeout,
+                    )
+                    if response.status_code == 200:
+                        break
+                else:
+                    raise ImageUnusable(f"image {image} cannot hold a sandbox: it has no program `{program}`")
 
     def _host_config(self, limits: Limits, role: Role) -> dict[str, object]:
         memory = limits.memory_mb << 20

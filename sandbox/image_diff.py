@@ -178,13 +178,12 @@ class _Reader:
         if self._count(folder) >= WHOLE_FOLDER_FROM and folder not in LARGE_FOLDERS and self._try_whole(folder):
             return
         for child in sorted(children):
-            if child in self._whole:
+            if "\ufffd" in child:
+                self._take_unnameable(folder, child)
+            elif child in self._whole:
                 self._take_archive(child, None)
             elif child in self._below:
                 self._visit(child)
-            elif "\ufffd" in child:
-                # The engine cannot be asked for a name that is not UTF-8: it comes with its folder.
-                self._take_archive(folder, None)
             else:
                 self._take_single(child)
 
@@ -202,6 +201,12 @@ class _Reader:
             logger.debug("%s is too large to be read as a whole", folder)
             return False
         return True
+
+    def _take_unnameable(self, folder: str, child: str) -> None:
+        """The engine cannot be asked for a name that is not UTF-8: it comes with its folder, if that is small."""
+        if child not in self.found and not self._try_whole(folder):
+            logger.warning("%s: its name is not UTF-8 and its folder is large, so its content is not looked at", child)
+            self.found[child] = Entry("other")
 
     def _take_status(self, path: str) -> Entry | None:
         """Type and mode of one path, without its content."""

@@ -30,10 +30,11 @@ SCRATCH_OPTIONS = "rw,exec,nosuid,nodev,size=256m,mode=1777"
 # The loader that starts our interpreter obeys these; set to nothing they cannot come from the image.
 LOADER_ENVIRONMENT = dict.fromkeys(("LD_AUDIT", "LD_PRELOAD", "GLIBC_TUNABLES"), "")
 # pytest's exit codes for: all passed, some failed. Any other one means that not every test could speak.
-COMPLETE = (0, 1)
+HEARD_ALL = (0, 1)
 
 
 class _Verdict(Frozen):
+    complete: bool
     exit_code: int
     seconds: float
     tests: tuple[tuple[str, str, str], ...]
@@ -142,7 +143,7 @@ def _judgement(verdict: _Verdict, log: OutputBuffer) -> Judgement:
     tests = _OUTCOMES.validate_python(
         [{"test_id": test_id, "outcome": outcome, "message": text} for test_id, outcome, text in verdict.tests]
     )
-    if verdict.exit_code not in COMPLETE or not tests:
+    if not verdict.complete or verdict.exit_code not in HEARD_ALL:
         reasons = "; ".join(f"{test.test_id}: {test.message}" for test in tests if test.message)
         raise _broken(f"ran no test or not all (pytest's exit code {verdict.exit_code}): {reasons}", log)
     return Judgement(

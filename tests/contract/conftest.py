@@ -1,0 +1,48 @@
+"""What the contract suites run against: the real engine of the project, and images made from our recipes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from sandbox.backends.docker import DockerBackend
+from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.engine import connect
+from sandbox.images import ImageBuilder
+from sandbox.protocol import Backend
+from sandbox.verifier_runtime import VerifierRuntime
+
+
+@pytest.fixture(scope="session")
+def client(data_folder: Path) -> Iterator[docker.DockerClient]:
+    """A client of the engine."""
+    client = connect(data_folder)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def bases(client: docker.DockerClient, data_folder: Path) -> BaseImages:
+    """Base images as a fresh machine makes them."""
+    return BaseImages(client, BaseImageConfig(), data_folder)
+
+
+@pytest.fixture(scope="session")
+def builder(client: docker.DockerClient, bases: BaseImages) -> ImageBuilder:
+    """Builds on those bases."""
+    return ImageBuilder(client, bases)
+
+
+@pytest.fixture(scope="session")
+def image(bases: BaseImages) -> str:
+    """Digest of the slim base."""
+    return bases.base().digest
+
+
+@pytest.fixture(scope="session")
+def backend(client: docker.DockerClient, bases: BaseImages) -> Backend:
+    """The backend under test."""
+    return DockerBackend(client, VerifierRuntime(client, bases))

@@ -1,0 +1,450 @@
+"""What every backend promises (sandbox/protocol.py), against real containers."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import docker
+import pytest
+
+from sandbox.engine import DEADLINE, OWNER
+from sandbox.errors import ImageMissing, ImageUnusable, SandboxUnavailable, VerifierBroken
+from sandbox.images import ImageBuilder
+from sandbox.protocol import Backend, Sandbox
+from sandbox.types import BuildLimits, FileChange, FrozenState, ImageSpec, Limits
+
+pytestmark = pytest.mark.docker
+
+LIMITS = Limits(memory_mb=512, lifetime_s=300)
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def box(backend: Backend, image: str) -> Iterator[Sandbox]:
+    """A fresh sandbox."""
+    sandbox = backend.start(image, LIMITS)
+    yield sandbox
+    sandbox.close()
+
+
+@pytest.fixture
+def frozen(backend: Backend, image: str) -> Iterator[Callable[[str], FrozenState]]:
+    """Runs a command in a fresh sandbox and freezes what it leaves."""
+    references: list[str] = []
+
+    def freeze(command: str) -> FrozenState:
+        references.append(f"test-{uuid.uuid4().hex}")
+        sandbox = backend.start(image, LIMITS)
+        try:
+            sandbox.execute(command, timeout_s=20)
+            return sandbox.freeze(references[-1])
+        finally:
+            sandbox.close()
+
+    yield freeze
+    for reference in references:
+        backend.discard(reference)
+
+
+@pytest.fixture(scope="module")
+def kept(backend: Backend, image: str) -> Iterator[FrozenState]:
+    """A frozen state in which /kept says `kept`."""
+    sandbox = backend.start(image, LIMITS)
+    sandbox.execute("echo kept > /kept", timeout_s=20)
+    state = sandbox.freeze(f"test-{uuid.uuid4().hex}")
+    sandbox.close()
+    yield state
+    backend.discard(state.reference)
+
+
+def run(sandbox: Sandbox, command: str, timeout_s: float = 20) -> str:
+    """Output of a command that succeeds."""
+    result = sandbox.execute(command, timeout_s=timeout_s)
+    assert result.exit_code == 0, result
+    return result.output
+
+
+def by_path(changes: list[FileChange]) -> dict[str, FileChange]:
+    return {change.path: change for change in changes}
+
+
+class TestExecute:
+    def test_output_of_both_streams_keeps_its_order(self, box: Sandbox) -> None:
+        result = box.execute("echo one; echo two >&2; echo three; exit 3", timeout_s=20)
+        assert (result.output, result.exit_code) == ("one\ntwo\nthree\n", 3)
+        assert (result.output_bytes, result.truncated, result.timed_out) == (14, False, False)
+
+    def test_each_command_is_a_fresh_bash_and_files_persist(self, box: Sandbox) -> None:
+        run(box, "cd /tmp; word=x; [[ -n $BASH_VERSION ]]; echo kept > /kept")
+        assert run(box, 'pwd; echo "[$word]"; cat /kept') == "/\n[]\nkept\n"
+
+    def test_input_is_empty_and_nothing_of_the_host_is_in_the_environment(self, box: Sandbox) -> None:
+        assert run(box, "cat; [ -t 1 ] || echo no terminal") == "no terminal\n"
+        names = {line.partition("=")[0] for line in run(box, "env").splitlines()}
+        assert names == {"HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHLVL", "TERM", "_"}
+
+    def test_a_time_limit_ends_every_process_and_keeps_files(self, box: Sandbox) -> None:
+        run(box, "setsid nohup sleep 1000 >/dev/null 2>&1 & echo x > /kept")
+        result = box.execute("echo begun; trap '' TERM INT; sleep 1001", timeout_s=0.7)
+        assert (result.exit_code, result.timed_out, result.output) == (None, True, "begun\n")
+        assert 0.7 <= result.seconds < 10
+        assert run(box, "cat /kept; pgrep -f '[s]leep 100' || true") == "x\n"
+
+    def test_a_background_child_that_holds_the_output_does_not_hold_the_call(self, box: Sandbox) -> None:
+        result = box.execute("sleep 30 & echo started", timeout_s=20)
+        assert (result.exit_code, result.output, result.timed_out) == (0, "started\n", False)
+        assert result.seconds < 10
+        assert run(box, "pgrep -fc '[s]leep 30$'") == "1\n"
+
+    def test_fifty_megabytes_are_cut_to_head_and_tail(self, box: Sandbox) -> None:
+        result = box.execute("echo first; head -c 50000000 /dev/zero | tr '\\0' x; echo; echo last", timeout_s=60)
+        assert (result.output_bytes, result.truncated, result.exit_code) == (50_000_012, True, 0)
+        assert result.output.startswith("first\nxxx")
+        assert result.output.endswith("xxx\nlast\n")
+        assert len(result.output) < 41_000
+        assert "bytes left out" in result.output
+
+    def test_bytes_that_are_no_text_are_replaced(self, box: Sandbox) -> None:
+        result = box.execute(r"printf 'a\377b'", timeout_s=20)
+        assert (result.output, result.output_bytes) == ("a�b", 3)
+
+    def test_a_command_that_kills_everything_is_a_result_and_the_sandbox_goes_on(self, box: Sandbox) -> None:
+        box.execute("echo x > /kept; kill -9 -1; sleep 5", timeout_s=20)
+        assert run(box, "cat /kept") == "x\n"
+
+    def test_memory_beyond_the_limit_ends_the_command_only(self, box: Sandbox) -> None:
+        result = box.execute("head -c 900000000 /dev/zero | tail > /dev/null; exit ${PIPESTATUS[1]}", timeout_s=60)
+        assert result.exit_code == 137
+        assert run(box, "echo alive") == "alive\n"
+
+    def test_a_command_too_long_for_any_program_is_a_failed_command(self, box: Sandbox) -> None:
+        assert box.execute("# " + "x" * 200_000, timeout_s=20).exit_code == 126
+        assert run(box, "echo ran # " + "x" * 100_000) == "ran\n"
+
+    def test_a_sandbox_without_programs_fails_its_commands_not_the_driver(self, box: Sandbox) -> None:
+        run(box, "true")
+        box.execute("rm -rf /usr /bin /lib /lib64", timeout_s=20)
+        assert box.execute("echo x", timeout_s=20).exit_code == 126
+        assert box.execute("kill -9 -1", timeout_s=20).exit_code == 126
+
+    def test_a_command_that_dies_by_a_signal_says_so_in_its_exit_code_alone(self, box: Sandbox) -> None:
+        result = box.execute("echo x; kill -9 $$", timeout_s=20)
+        assert (result.exit_code, result.output) == (137, "x\n")
+
+    def test_a_command_that_kills_the_shell_above_it_still_ends(self, box: Sandbox) -> None:
+        assert box.execute("kill -9 $PPID; echo x", timeout_s=20).exit_code == 137
+        assert run(box, "echo y") == "y\n"
+
+    def test_another_user_can_be_named(self, box: Sandbox) -> None:
+        result = box.execute("id -un", timeout_s=20, user="nobody")
+        assert result.output == "nobody\n"
+
+    def test_orphans_are_buried(self, box: Sandbox) -> None:
+        run(box, "for i in $(seq 20); do (true &); done; sleep 0.2")
+        assert run(box, "ps -eo stat= | grep -c Z || true") == "0\n"
+
+    def test_a_container_stopped_from_outside_is_not_a_result(self, box: Sandbox, client: docker.DockerClient) -> None:
+        name = f"/{uuid.uuid4().hex}"
+        run(box, f"touch {name}")
+        ours = client.containers.list(filters={"label": OWNER})
+        [found] = [one for one in ours if name.encode() in one.exec_run(["ls", "-d", name]).output.split()]
+        found.kill()
+        with pytest.raises(SandboxUnavailable, match="from outside"):
+            box.execute("true", timeout_s=20)
+
+    def test_the_network_is_off_and_privileges_are_few(self, box: Sandbox) -> None:
+        assert run(box, "ls /sys/class/net") == "lo\n"
+        assert "NoNewPrivs:\t1" in run(box, "cat /proc/self/status")
+        assert box.execute("mount -t tmpfs none /mnt", timeout_s=20).exit_code != 0
+        assert (
+            run(
+                box, "ulimit -n; ulimit -c; cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
+            )
+            == "4096\n0\n512\n"
+        )
+
+
+class TestFiles:
+    def test_files_arrive_with_their_parents_and_mode(self, box: Sandbox) -> None:
+        box.put({"/a/b/run.sh": b"#!/bin/sh\necho ran\n", "/tmp/x": b"\0\1"}, mode=0o755)
+        assert run(box, "/a/b/run.sh; stat -c %a /a /a/b /a/b/run.sh /tmp") == "ran\n755\n755\n755\n1777\n"
+        assert box.get("/tmp/x", max_bytes=2) == b"\0\1"
+
+    def test_only_a_regular_file_has_content(self, box: Sandbox) -> None:
+        run(box, "ln -s /etc/passwd /link; mkfifo /pipe")
+        assert [box.get(path, max_bytes=100_000) for path in ("/link", "/pipe", "/etc", "/none/x")] == [None] * 4
+
+    def test_a_file_beyond_the_limit_is_refused(self, box: Sandbox) -> None:
+        with pytest.raises(ValueError, match="/etc/passwd"):
+            box.get("/etc/passwd", max_bytes=10)
+
+
+class TestChanges:
+    def test_a_fresh_sandbox_has_none(self, box: Sandbox) -> None:
+        run(box, "true")
+        assert box.changes() == []
+
+    def test_what_is_equal_again_is_left_out(self, box: Sandbox) -> None:
+        run(box, "touch /etc/passwd; cp -p /etc/fstab /etc/f; rm /etc/fstab; mv /etc/f /etc/fstab")
+        run(
+            box,
+            "chmod 600 /etc/issue; chmod 644 /etc/issue; echo x > /etc/x; rm /etc/x; mkdir /run/y; echo > /dev/shm/z",
+        )
+        assert box.changes() == []
+
+    def test_each_kind_is_told_apart(self, box: Sandbox) -> None:
+        run(box, "mkdir -p /new/deep; echo hi > /new/deep/f; ln -s f /new/deep/l; echo x >> /etc/passwd; rm /etc/issue")
+        run(
+            box, "chmod 700 /srv; rm /etc/debian_version; mkdir /etc/debian_version; chmod 755 /etc/fstab; mkfifo /pipe"
+        )
+        found = by_path(box.changes())
+        assert {path: (one.kind, one.type, one.mode) for path, one in found.items()} == {
+            "/etc/debian_version": ("modified", "directory", 0o755),
+            "/etc/fstab": ("modified", "file", 0o755),
+            "/etc/issue": ("deleted", "file", 0),
+            "/etc/passwd": ("modified", "file", 0o644),
+            "/new": ("added", "directory", 0o755),
+            "/new/deep": ("added", "directory", 0o755),
+            "/new/deep/f": ("added", "file", 0o644),
+            "/new/deep/l": ("added", "symlink", 0o777),
+            "/pipe": ("added", "other", 0o644),
+            "/srv": ("modified", "directory", 0o700),
+        }
+        assert (found["/new/deep/f"].sha256, found["/new/deep/f"].size) == (hashlib.sha256(b"hi\n").hexdigest(), 3)
+        assert found["/new/deep/l"].sha256 == hashlib.sha256(b"f").hexdigest()
+
+    def test_many_files_hard_links_and_odd_names_are_read(self, box: Sandbox) -> None:
+        run(box, "mkdir /etc/many; seq 3000 | split -l 1 -a 4 - /etc/many/f; ln /etc/many/faaaa /etc/many/hard")
+        run(box, r"""touch /etc/many/"$(printf 'bad\377name')" /root/"$(printf 'x\377y')" "/root/a b'é" """)
+        found = by_path(box.changes())
+        assert len(found) == 3005
+        assert found["/etc/many/hard"].sha256 == found["/etc/many/faaaa"].sha256 == hashlib.sha256(b"1\n").hexdigest()
+        assert {"/etc/many/bad�name", "/root/x�y", "/root/a b'é"} <= set(found)
+
+
+class TestStates:
+    def test_a_state_is_restored_without_processes_any_number_of_times(
+        self, backend: Backend, image: str, frozen: Callable[[str], FrozenState]
+    ) -> None:
+        state = frozen("sleep 1000 & echo kept > /kept; rm -r /srv")
+        assert state.image_digest == image
+        for _ in range(2):
+            sandbox = backend.restore(state, LIMITS)
+            assert run(sandbox, "cat /kept; ls -d /srv 2>/dev/null || pgrep -fc '[s]leep 1000' || true") == "kept\n0\n"
+            assert sandbox.image_digest == image
+            assert sandbox.changes() == []
+            sandbox.close()
+
+    def test_a_frozen_sandbox_can_only_be_closed(self, backend: Backend, image: str) -> None:
+        sandbox = backend.start(image, LIMITS)
+        reference = f"test-{uuid.uuid4().hex}"
+        sandbox.freeze(reference)
+        with pytest.raises(SandboxUnavailable, match="frozen"):
+            sandbox.execute("true", timeout_s=5)
+        sandbox.close()
+        sandbox.close()
+        assert backend.has_state(reference)
+        backend.discard(reference)
+        backend.discard(reference)
+        assert not backend.has_state(reference)
+        with pytest.raises(ImageMissing):
+            backend.restore(FrozenState(reference=reference, image_digest=image), LIMITS)
+
+    def test_an_unknown_image_is_named(self, backend: Backend) -> None:
+        with pytest.raises(ImageMissing, match="sha256:0000"):
+            backend.start("sha256:" + "0" * 64, LIMITS)
+
+
+PASSING = "import pathlib\ndef test_kept():\n    assert pathlib.Path('/kept').read_text() == 'kept\\n'\n"
+
+
+class TestJudge:
+    def judge(self, backend: Backend, state: FrozenState, text: str, timeout_s: float = 30) -> dict[str, str]:
+        judgement = backend.judge(state, {"test_it.py": text}, limits=LIMITS, timeout_s=timeout_s)
+        return {one.test_id.removeprefix("test_it.py::"): one.outcome for one in judgement.tests}
+
+    def test_each_outcome_is_told_apart(self, backend: Backend, kept: FrozenState) -> None:
+        text = PASSING + (
+            "import pytest\n"
+            "def test_wrong(): assert 1 == 2, 'not equal'\n"
+            "@pytest.mark.skip(reason='why')\ndef test_skipped(): pass\n"
+            "@pytest.mark.xfail\ndef test_xfailed(): assert False\n"
+            "@pytest.mark.xfail\ndef test_xpassed(): pass\n"
+            "@pytest.fixture\ndef broken(): raise ValueError('setup')\n"
+            "def test_error(broken): pass\n"
+            "def test_returns(): return False\n"
+        )
+        assert self.judge(backend, kept, text) == {
+            "test_kept": "passed",
+            "test_wrong": "failed",
+            "test_skipped": "skipped",
+            "test_xfailed": "xfailed",
+            # xfail is strict: a pass that was not expected is a failure.
+            "test_xpassed": "failed",
+            "test_error": "error",
+            "test_returns": "failed",
+        }
+
+    def test_the_tests_see_the_frozen_files_and_fail_on_others(
+        self, backend: Backend, frozen: Callable[[str], FrozenState]
+    ) -> None:
+        state = frozen("echo other > /kept")
+        judgement = backend.judge(state, {"test_it.py": PASSING}, limits=LIMITS, timeout_s=30)
+        [test] = judgement.tests
+        assert (test.test_id, test.outcome) == ("test_it.py::test_kept", "failed")
+        assert "other" in test.message
+        assert "test_kept" in judgement.log_tail
+
+    def test_programs_under_test_run_as_in_the_sandbox(self, backend: Backend, box: Sandbox, kept: FrozenState) -> None:
+        seen = run(box, "env; pwd; ls /sys/class/net").splitlines()
+        expected = {line for line in seen if not line.startswith(("SHLVL=", "_="))}
+        text = (
+            "import subprocess\n"
+            "def test_environment():\n"
+            "    done = subprocess.run(['sh', '-c', 'env; pwd; ls /sys/class/net'], capture_output=True, text=True)\n"
+            f"    assert set(done.stdout.splitlines()) == {expected!r}\n"
+        )
+        assert self.judge(backend, kept, text) == {"test_environment": "passed"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "def test_it(:\n",
+            "import os\ndef test_it(): os._exit(0)\n",
+            "import pytest\npytest.skip('all', allow_module_level=True)\n",
+            "import sys\nsys.exit(0)\n",
+            "import pytest\ndef test_a(): pytest.exit('enough', returncode=0)\ndef test_b(): pass\n",
+        ],
+        ids=["no test", "syntax error", "os._exit", "module skipped", "sys.exit", "ended early"],
+    )
+    def test_a_verifier_that_cannot_speak_is_broken_not_a_verdict(
+        self, backend: Backend, kept: FrozenState, text: str
+    ) -> None:
+        with pytest.raises(VerifierBroken):
+            self.judge(backend, kept, text)
+
+    def test_a_late_verdict_is_none(self, backend: Backend, kept: FrozenState) -> None:
+        text = "import time\ndef test_slow(): time.sleep(60)\n"
+        with pytest.raises(VerifierBroken, match=r"within 1\.5 s"):
+            self.judge(backend, kept, text, timeout_s=1.5)
+
+    def test_what_tests_print_is_never_the_verdict(self, backend: Backend, kept: FrozenState) -> None:
+        text = (
+            "import os, subprocess, sys\n"
+            "def test_prints(capfd):\n"
+            "    with capfd.disabled():\n"
+            "        os.write(1, b'0' * 64 + b' {}\\n'); print('{}'); subprocess.run(['echo', 'loud'])\n"
+            "        sys.__stdout__.write('x')\n"
+        )
+        assert self.judge(backend, kept, text) == {"test_prints": "passed"}
+
+    def test_nothing_in_the_judged_file_system_is_loaded(
+        self, backend: Backend, frozen: Callable[[str], FrozenState]
+    ) -> None:
+        state = frozen(
+            "echo kept > /kept; echo 'import os; os._exit(0)' | tee /conftest.py /json.py /sitecustomize.py; "
+            "printf '[pytest]\\naddopts = --collect-only\\n' | tee /pytest.ini; "
+            "printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/python3; chmod +x /usr/local/bin/python3; "
+            "cp /bin/sh /etc/ld.so.preload; rm -rf /usr/lib/python3* /tmp; ln -s /nowhere /tmp"
+        )
+        assert self.judge(backend, state, PASSING) == {"test_kept": "passed"}
+
+    def test_a_program_that_kills_everything_cannot_end_the_verifier(self, backend: Backend, kept: FrozenState) -> None:
+        text = (
+            PASSING + "import subprocess\ndef test_kill():\n    subprocess.run(['sh', '-c', 'kill -9 -1; kill -9 1'])\n"
+        )
+        assert self.judge(backend, kept, text) == {"test_kept": "passed", "test_kill": "passed"}
+
+    def test_a_state_that_is_gone_is_missing(self, backend: Backend, image: str) -> None:
+        with pytest.raises(ImageMissing):
+            self.judge(backend, FrozenState(reference="never-frozen", image_digest=image), PASSING)
+
+
+class TestImages:
+    def build(self, builder: ImageBuilder, lines: str) -> str:
+        spec = ImageSpec(name="contract", dockerfile=f"FROM {builder._bases.config.base_image}\n{lines}")
+        build = builder.build(spec, BuildLimits(timeout_s=60))
+        assert build.digest is not None, build
+        return build.digest
+
+    def test_an_entrypoint_that_ends_a_user_and_a_folder_do_not_hinder(
+        self, backend: Backend, builder: ImageBuilder
+    ) -> None:
+        digest = self.build(
+            builder,
+            'RUN useradd -m worker\nUSER worker\nWORKDIR /home/worker\nENV GREETING=hello\nENTRYPOINT ["false"]\n',
+        )
+        sandbox = backend.start(digest, LIMITS)
+        try:
+            assert run(sandbox, "id -un; pwd; echo $HOME $GREETING") == "worker\n/home/worker\n/home/worker hello\n"
+            state = sandbox.freeze(f"test-{uuid.uuid4().hex}")
+        finally:
+            sandbox.close()
+        text = "import os\ndef test_it(): assert (os.getcwd(), os.environ['GREETING']) == ('/home/worker', 'hello')\n"
+        assert backend.judge(state, {"test_it.py": text}, limits=LIMITS, timeout_s=30).tests[0].outcome == "passed"
+        backend.discard(state.reference)
+
+    @pytest.mark.parametrize(
+        "lines", ["RUN rm /bin/sleep", "RUN rm /bin/bash /bin/sh /bin/dash"], ids=["sleep", "shell"]
+    )
+    def test_an_image_that_cannot_hold_a_sandbox_is_said_to_be_unusable(
+        self, backend: Backend, builder: ImageBuilder, lines: str
+    ) -> None:
+        digest = self.build(builder, lines)
+        with pytest.raises(ImageUnusable, match=r"sleep|sh"):
+            backend.start(digest, LIMITS).execute("true", timeout_s=20)
+
+    def test_without_bash_commands_run_in_sh(self, backend: Backend, builder: ImageBuilder) -> None:
+        sandbox = backend.start(self.build(builder, "RUN rm /bin/bash"), LIMITS)
+        assert run(sandbox, 'echo "[$BASH_VERSION]"') == "[]\n"
+        sandbox.close()
+
+
+class TestReaping:
+    def test_only_what_dead_or_late_owners_left_is_removed(
+        self, backend: Backend, box: Sandbox, client: docker.DockerClient, image: str
+    ) -> None:
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from sandbox.engine import OWNER, owner_labels\n"
+            "print(owner_labels(1)[OWNER])"
+        )
+        dead = subprocess.run([sys.executable, "-c", code, str(PROJECT)], capture_output=True, text=True, check=True)
+        [mine] = {one.labels[OWNER] for one in client.containers.list(filters={"label": DEADLINE})} & {_owner()}
+        labels = {
+            "dead": {OWNER: dead.stdout.strip(), DEADLINE: "99999999999"},
+            "late": {OWNER: mine, DEADLINE: "1000"},
+            "alive": {OWNER: mine, DEADLINE: "99999999999"},
+        }
+        made = {name: client.containers.create(image, ["true"], labels=one) for name, one in labels.items()}
+        assert backend.reap() >= 2
+        left = {one.id for one in client.containers.list(all=True)}
+        assert [name for name, container in made.items() if container.id in left] == ["alive"]
+        assert run(box, "echo alive") == "alive\n"
+        made["alive"].remove()
+
+
+def _owner() -> str:
+    from sandbox.engine import owner_labels
+
+    return owner_labels(1)[OWNER]
+
+
+def test_sandboxes_of_several_threads_do_not_meet(backend: Backend, image: str) -> None:
+    def one(number: int) -> str:
+        sandbox = backend.start(image, LIMITS)
+        try:
+            run(sandbox, f"echo {number} > /mine")
+            return run(sandbox, "cat /mine")
+        finally:
+            sandbox.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(one, range(4))) == [f"{number}\n" for number in range(4)]
