@@ -11,4 +11,6 @@ defs = dg.Definitions(
     resources={"workshop": WorkshopResource(), "retry": RetryResource()},
     jobs=[main_job],
     schedules=[nightly],
+    # Items run side by side inside an asset; a process per step would only add its start.
+    executor=dg.in_process_executor,
 )

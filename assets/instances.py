@@ -28,7 +28,7 @@ def instances(
     chosen = built_repositories(shop, context.partition_keys)
     options = retry.options(shop)
     report = generate(shop.store(), chosen, shop.trees, shop.backend(), shop.settings.instances, options)
-    select(shop.store(), shop.settings.instances)
+    select(shop.store())
     rows = rows_of(shop, "instances", [one.fetched.repository for one in chosen])
     return dg.MaterializeResult(
         metadata=stage_metadata(

@@ -211,7 +211,7 @@ class _Admitting:
                 if result.exit_code != 0:
                     fault = f"exit code {result.exit_code} of {command[:80]!r}: {result.output[-160:]}"
                     break
-            return sandbox.freeze(f"admission-{purpose}-{secrets.token_hex(8)}"), fault
+            return sandbox.freeze(f"admission-{purpose}-{secrets.token_hex(8)}", keep=False), fault
         finally:
             sandbox.close()
 

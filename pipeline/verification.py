@@ -52,7 +52,7 @@ def verify(
     state = FrozenState(reference=trajectory.state_reference, image_digest=task.image_digest)
     if not backend.has_state(state.reference):
         integrity = (STATE_REGAINED,)
-        act_again(task, trajectory, backend, state.reference, command_timeout_s=command_timeout_s)
+        act_again(task, trajectory, backend, state.reference, keep=True, command_timeout_s=command_timeout_s)
     try:
         judgement = judge(task, state, backend)
         outcome = verdict(judgement.tests, task.verifier.passing_tests)
@@ -93,7 +93,9 @@ def replay(
 
     reference = f"replay-{trajectory.trajectory_id}"
     try:
-        state, differing = act_again(task, trajectory, backend, reference, command_timeout_s=command_timeout_s)
+        state, differing = act_again(
+            task, trajectory, backend, reference, keep=False, command_timeout_s=command_timeout_s
+        )
         judgement = judge(task, state, backend)
         again = verdict(judgement.tests, task.verifier.passing_tests)
     except (ImageMissing, VerifierBroken) as error:
@@ -107,7 +109,13 @@ def replay(
 
 
 def act_again(
-    task: TaskInstance, trajectory: Trajectory, backend: Backend, reference: str, *, command_timeout_s: float
+    task: TaskInstance,
+    trajectory: Trajectory,
+    backend: Backend,
+    reference: str,
+    *,
+    keep: bool,
+    command_timeout_s: float,
 ) -> tuple[FrozenState, list[str]]:
     """Carry out the recorded commands in a fresh sandbox and freeze its final state under `reference`.
 
@@ -123,6 +131,6 @@ def act_again(
             result = sandbox.execute(step.action, timeout_s=command_timeout_s)
             if result.exit_code != step.exit_code:
                 differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
-        return sandbox.freeze(reference), differing
+        return sandbox.freeze(reference, keep=keep), differing
     finally:
         sandbox.close()

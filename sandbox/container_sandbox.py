@@ -46,8 +46,13 @@ FIRST_LOOK_S, LONGEST_LOOK_S = 0.5, 2.0
 # The last output of a finished command may still be on its way: waits for the end of the stream, which background
 # processes may hold open, or for a silence, and not for long.
 SILENCE_S, DRAIN_S = 0.25, 1.0
+# An engine writes down the end of a container a little after it acts on it.
+EVENT_S = 2.0
 CANNOT_RUN = 126
 KILLED = 137
+_NOT_RUNNING = re.compile(r"is not running|no such exec instance", re.IGNORECASE)
+# What an engine writes into the output of a command that it could not start.
+_ENGINE_FAULT = re.compile(r"OCI runtime exec failed|No such exec instance|Container \w+ is not running")
 
 
 class ContainerSandbox:
@@ -137,15 +142,17 @@ class ContainerSandbox:
             lambda paths: self._pristine.get(self._image, paths, self._read_image),
         )
 
-    def freeze(self, reference: str) -> FrozenState:
+    def freeze(self, reference: str, *, keep: bool = True) -> FrozenState:
         """End every process and keep the file system under `reference`. Raises SandboxUnavailable."""
         self._check_open()
         repository, _, tag = state_tag(reference).partition(":")
         self._over = "the sandbox was frozen"
         with engine_call("freezing a sandbox"):
             self._kill()
-            # A state outlives the process that made it: it must not carry that owner.
-            changes = [f"LABEL {FROZEN_LABEL}=1", f"LABEL {OWNER}=", f"LABEL {DEADLINE}="]
+            changes = [f"LABEL {FROZEN_LABEL}=1", f"LABEL {DEADLINE}="]
+            if keep:
+                # It outlives the process that made it, whose label it would have from the container.
+                changes.append(f"LABEL {OWNER}=")
             self._api.commit(self._container, repository=repository, tag=tag, changes=changes)
         return FrozenState(reference=reference, image_digest=self._image_digest)
 
@@ -173,12 +180,13 @@ class ContainerSandbox:
                 )["Id"]
                 stream = HijackedStream(self._containers.client, f"/exec/{made}/start", {"Tty": False, "Detach": False})
             except APIError as error:
-                if error.status_code == 409 or "is not running" in str(error.explanation):
+                if error.status_code == 409 or _NOT_RUNNING.search(str(error.explanation)):
                     raise _NotRunning from error
                 raise
         with stream:
             code = self._follow(stream, made, output, clock)
-        if code == CANNOT_RUN and "cannot exec in a stopped" in output.text():
+        if code in (CANNOT_RUN, KILLED) and _ENGINE_FAULT.match(output.text()) and not self._is_running():
+            # The container was ending while the command was to start: the command never ran.
             raise _NotRunning
         if code is None:
             self._restart()
@@ -236,15 +244,25 @@ class ContainerSandbox:
         The engine keeps its last few hundred events. When the end is not among them, this says no: then nothing is
         concluded about the command.
         """
-        with engine_call("asking for the events of a sandbox"):
-            events = self._api.events(
-                since=f"{self._booted_at:.3f}",
-                until=f"{time.time():.3f}",
-                filters={"container": self._container},
-                decode=True,
-            )
-            actions = {str(event.get("Action", "")).partition(":")[0] for event in events}
-        return "die" in actions and not actions & {"kill", "stop", "destroy"}
+        patience = Deadline(EVENT_S)
+        while True:
+            with engine_call("asking for the events of a sandbox"):
+                events = self._api.events(
+                    since=f"{self._booted_at:.3f}",
+                    until=f"{time.time():.3f}",
+                    filters={"container": self._container},
+                    decode=True,
+                )
+                actions = {str(event.get("Action", "")).partition(":")[0] for event in events}
+            if actions & {"kill", "stop", "destroy"}:
+                return False
+            if "die" in actions or patience.left <= 0:
+                return "die" in actions
+            time.sleep(0.1)
+
+    def _is_running(self) -> bool:
+        with engine_call("looking at a sandbox"):
+            return bool(self._api.inspect_container(self._container)["State"]["Running"])
 
     def _restart(self) -> None:
         """End every process; files stay."""
@@ -285,6 +303,11 @@ def state_tag(reference: str) -> str:
     if not _REFERENCE.fullmatch(reference):
         raise ValueError(f"{reference!r} cannot name a state: use up to 128 letters, digits, '_', '.' and '-'")
     return f"{FROZEN}:{reference}"
+
+
+def reference_of(tag: str) -> str:
+    """The reference behind the name of an image; empty when it is no frozen state."""
+    return tag.removeprefix(f"{FROZEN}:") if tag.startswith(f"{FROZEN}:") else ""
 
 
 class _NotRunning(Exception):

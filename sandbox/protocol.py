@@ -36,8 +36,11 @@ class Sandbox(Protocol):
         /proc, /sys, /dev and /run are never looked at. Raises SandboxUnavailable.
         """
 
-    def freeze(self, reference: str) -> FrozenState:
+    def freeze(self, reference: str, *, keep: bool = True) -> FrozenState:
         """End every process, keep the file system under `reference`. The sandbox can only be closed afterwards.
+
+        With `keep` the state outlives this process, until it is discarded; without, `reap` removes it when the
+        process that made it is dead.
 
         Raises SandboxUnavailable.
         """
@@ -69,11 +72,16 @@ class Backend(Protocol):
     def has_state(self, reference: str) -> bool:
         """Whether a frozen state is still kept. Raises SandboxUnavailable."""
 
+    def states(self) -> set[str]:
+        """References of all states that are kept, whichever process made them. Raises SandboxUnavailable."""
+
     def discard(self, reference: str) -> None:
         """Forget a frozen state; safe to call twice. Raises SandboxUnavailable."""
 
     def reap(self) -> int:
-        """Remove sandboxes whose driver process is dead or whose lifetime is over; returns how many.
+        """Remove sandboxes whose driver process is dead or whose lifetime is over, and its states not to be kept.
+
+        Returns how many sandboxes were removed.
 
         Sandboxes of a living driver are never touched. Raises SandboxUnavailable.
         """

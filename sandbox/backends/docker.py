@@ -11,7 +11,7 @@ import docker
 from docker.errors import APIError, ImageNotFound
 
 from sandbox.builds import remove_dead_steps
-from sandbox.container_sandbox import FROZEN_LABEL, ContainerSandbox, state_tag
+from sandbox.container_sandbox import FROZEN_LABEL, ContainerSandbox, reference_of, state_tag
 from sandbox.containers import Containers
 from sandbox.engine import DEADLINE, OWNER, owner_is_alive
 from sandbox.image_diff import PristineEntries
@@ -66,6 +66,17 @@ class DockerBackend:
                 return False
         return True
 
+    def states(self) -> set[str]:
+        """References of all frozen states. Raises SandboxUnavailable."""
+        return {reference for reference, _ in self._states()}
+
+    def _states(self) -> list[tuple[str, dict[str, str]]]:
+        """Reference and labels of each frozen state."""
+        with engine_call("listing states"):
+            images = self._client.api.images(filters={"label": FROZEN_LABEL})
+        tags = [(tag, image["Labels"] or {}) for image in images for tag in image["RepoTags"] or ()]
+        return [(reference_of(tag), labels) for tag, labels in tags if reference_of(tag)]
+
     def discard(self, reference: str) -> None:
         """Forget a frozen state; safe to call twice. Raises SandboxUnavailable."""
         with engine_call(f"discarding state {reference}"):
@@ -76,13 +87,18 @@ class DockerBackend:
                 return
 
     def reap(self) -> int:
-        """Remove sandboxes and build steps whose driver is dead or whose lifetime is over; returns how many.
+        """Remove sandboxes, build steps and passing states whose driver is dead or whose lifetime is over.
+
+        Returns how many sandboxes and steps were removed.
 
         Raises SandboxUnavailable.
         """
         with engine_call("listing containers"):
             ours = self._client.api.containers(all=True, filters={"label": OWNER})
         removed = sum(self._containers.remove(one["Id"]) for one in ours if _is_abandoned(one["Labels"]))
+        for reference, labels in self._states():
+            if labels.get(OWNER) and not owner_is_alive(labels[OWNER]):
+                self.discard(reference)
         self._remove_replaced_states()
         return removed + remove_dead_steps(self._client)
 
