@@ -72,6 +72,11 @@ class BaseImageConfig(Frozen):
                 )
         return value
 
+    def build_args(self) -> dict[str, str]:
+        """What the RUN lines of a build on our bases see: the configured variables and where the certificates are."""
+        certificates = dict.fromkeys(CERTIFICATE_ARGS, CERTIFICATES) if self.ca_bundle else {}
+        return certificates | self.build_env
+
 
 class BaseImage(Frozen):
     """An image of ours that others start from."""
@@ -103,11 +108,6 @@ class BaseImages:
     def config(self) -> BaseImageConfig:
         """What this was made with."""
         return self._config
-
-    def build_args(self) -> dict[str, str]:
-        """What the RUN lines of a build on our bases see: the configured variables and where the certificates are."""
-        certificates = dict.fromkeys(CERTIFICATE_ARGS, CERTIFICATES) if self._config.ca_bundle else {}
-        return certificates | self._config.build_env
 
     def base(self) -> BaseImage:
         """The slim base. Raises SandboxUnavailable with its remedy."""
@@ -206,7 +206,7 @@ class BaseImages:
 
     def _build(self, tag: str, recipe: str, files: dict[str, bytes], *, base: str, substituted: bool) -> BaseImage:
         logger.info("building %s", tag)
-        arguments = self.build_args()
+        arguments = self._config.build_args()
         text = with_arguments(recipe, arguments)
         outcome = run_build(
             self._client,

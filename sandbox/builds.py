@@ -184,7 +184,7 @@ class _Build:
             "memswap": str(memory),
             "cpuperiod": str(period_us),
             "cpuquota": str(int(self._limits.cpus * period_us)),
-            "extrahosts": f"{_mark()}:127.0.0.1",
+            "extrahosts": f"{step_mark()}:127.0.0.1",
         }
 
     def _talk(self, context: Iterable[bytes], parameters: dict[str, str]) -> None:
@@ -264,7 +264,7 @@ class _Build:
         _remove(self._client, self._container)
 
 
-def _mark() -> str:
+def step_mark() -> str:
     """A host name that says who runs this build, unique within this process."""
     owner = owner_labels(0)[OWNER].encode().hex()
     # A label of a host name has at most 63 characters.

@@ -47,12 +47,10 @@ FIRST_LOOK_S, LONGEST_LOOK_S = 0.5, 2.0
 # processes may hold open, or for a silence, and not for long.
 SILENCE_S, DRAIN_S = 0.25, 1.0
 # An engine writes down the end of a container a little after it acts on it.
-EVENT_S = 2.0
+EVENT_S, ENDING_S = 2.0, 0.5
 CANNOT_RUN = 126
 KILLED = 137
 _NOT_RUNNING = re.compile(r"is not running|no such exec instance", re.IGNORECASE)
-# What an engine writes into the output of a command that it could not start.
-_ENGINE_FAULT = re.compile(r"OCI runtime exec failed|No such exec instance|Container \w+ is not running")
 
 
 class ContainerSandbox:
@@ -184,16 +182,20 @@ class ContainerSandbox:
                     raise _NotRunning from error
                 raise
         with stream:
-            code = self._follow(stream, made, output, clock)
-        if code in (CANNOT_RUN, KILLED) and _ENGINE_FAULT.match(output.text()) and not self._is_running():
-            # The container was ending while the command was to start: the command never ran.
+            code, told = self._follow(stream, made, output, clock)
+        if not told and _never_ran(code, output) and self._is_ending():
             raise _NotRunning
         if code is None:
             self._restart()
         return code
 
-    def _follow(self, stream: HijackedStream, running: str, output: OutputBuffer, clock: Deadline) -> int | None:
-        """Collect output until the command is over, which is not when the stream is: children may hold that open."""
+    def _follow(
+        self, stream: HijackedStream, running: str, output: OutputBuffer, clock: Deadline
+    ) -> tuple[int | None, bool]:
+        """Collect output until the command is over, which is not when the stream is: children may hold that open.
+
+        Returns the exit code (None at the time limit) and whether the wrapper itself told it.
+        """
         notice = _Notice()
         sinks: dict[int, Sink] = {1: output, 2: notice}
         pause = FIRST_LOOK_S
@@ -202,19 +204,19 @@ class ContainerSandbox:
             stream.read(sinks, min(clock.left, next_look - clock.elapsed))
             if notice.code is not None:
                 _drain(stream, sinks)
-                return notice.code
+                return notice.code, True
             if not stream.ended and clock.elapsed < next_look:
                 continue
             code = self._exit_code(running)
             if code is not None:
                 _drain(stream, sinks)
-                return code
+                return code, False
             if stream.ended:
                 # The end of the stream comes a moment before the end of the command is known, or long before.
                 time.sleep(min(0.01 if clock.elapsed < 1 else 0.1, max(0.0, clock.left)))
             pause = min(pause * 1.5, LONGEST_LOOK_S)
             next_look = clock.elapsed + pause
-        return None
+        return None, False
 
     def _exit_code(self, running: str) -> int | None:
         with engine_call("looking at a command"):
@@ -260,9 +262,16 @@ class ContainerSandbox:
                 return "die" in actions
             time.sleep(0.1)
 
-    def _is_running(self) -> bool:
-        with engine_call("looking at a sandbox"):
-            return bool(self._api.inspect_container(self._container)["State"]["Running"])
+    def _is_ending(self) -> bool:
+        """Whether the container stops about now, which the engine may know only in a moment."""
+        patience = Deadline(ENDING_S)
+        while True:
+            with engine_call("looking at a sandbox"):
+                if not self._api.inspect_container(self._container)["State"]["Running"]:
+                    return True
+            if patience.left <= 0:
+                return False
+            time.sleep(0.05)
 
     def _restart(self) -> None:
         """End every process; files stay."""
@@ -312,6 +321,11 @@ def reference_of(tag: str) -> str:
 
 class _NotRunning(Exception):
     """The container does not run, so no command can be started in it."""
+
+
+def _never_ran(code: int | None, output: OutputBuffer) -> bool:
+    """Whether the engine may have been unable to start a command: it says so in the command's own output."""
+    return code == CANNOT_RUN or (code == KILLED and "No such exec instance" in output.text())
 
 
 def _refusal(command: str) -> str | None:

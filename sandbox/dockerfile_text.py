@@ -31,7 +31,7 @@ class Instruction:
 
 def instructions(text: str) -> list[Instruction]:
     """All instructions of a Dockerfile. Heredocs are not known here: the classic builder does not know them either."""
-    lines = text.splitlines()
+    lines = text.removeprefix("\ufeff").splitlines()
     escape = _escape(lines)
     found: list[Instruction] = []
     first, parts = 0, list[str]()
@@ -147,8 +147,8 @@ def _defaults(arguments: str) -> dict[str, str]:
 def _escape(lines: list[str]) -> str:
     """The continuation character: directives count only before anything else."""
     for line in lines:
-        if match := _ESCAPE.match(line.lstrip("\ufeff")):
+        if match := _ESCAPE.match(line):
             return match[1]
-        if not _DIRECTIVE.match(line.lstrip("\ufeff")):
+        if not _DIRECTIVE.match(line):
             break
     return "\\"

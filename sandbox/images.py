@@ -59,7 +59,7 @@ class ImageBuilder:
             text += f"WORKDIR {spec.workdir}\n"
         substituted = any(base.substituted for base in bases.values())
         digests = [base.digest for base in bases.values()]
-        tag = f"touchstone/image:{_hash([text, context.sha256, digests, sorted(self._bases.build_args())])}"
+        tag = f"touchstone/image:{_hash([text, context.sha256, digests, sorted(self._bases.config.build_args())])}"
         with self._only_one(tag):
             found = self._present(tag)
             if found is None:
@@ -80,7 +80,7 @@ class ImageBuilder:
         limits: BuildLimits,
         clock: Deadline,
     ) -> ImageBuild:
-        arguments = self._bases.build_args()
+        arguments = self._bases.config.build_args()
         try:
             chunks = context.with_dockerfile(with_arguments(text, arguments))
         except (OSError, tarfile.TarError) as error:
