@@ -22,6 +22,7 @@ from urllib3.exceptions import HTTPError
 from sandbox.errors import SandboxUnavailable
 
 CHUNK = 1 << 16
+SEND_TIMEOUT_S = 60
 # Every way in which a call to an engine fails that is not an answer of the engine.
 CONNECTION_ERRORS = (RequestException, HTTPError, OSError)
 
@@ -85,7 +86,7 @@ class HijackedStream:
 
     def send(self, data: bytes) -> None:
         """Write to the other side's standard input. Raises SandboxUnavailable."""
-        self._socket.setblocking(True)
+        self._socket.settimeout(SEND_TIMEOUT_S)
         try:
             self._socket.sendall(data)
         except OSError as error:
