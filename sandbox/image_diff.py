@@ -1,6 +1,8 @@
 """What differs between a container and its image, by content: the engine lists touched paths, then each is read.
 
 Only the engine's API is used, so this works with any engine; one archive per touched folder instead of one per file.
+An engine may take a file whose size, mode and time of change are those in the image for untouched: this is a way to
+see what honest commands did, not a defence.
 """
 
 from __future__ import annotations
