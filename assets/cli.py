@@ -190,3 +190,7 @@ def main() -> None:
     except SandboxUnavailable as error:
         click.echo(f"touchstone: sandbox: {error}", err=True)
         sys.exit(_EXIT_CONFIGURATION)
+
+
+if __name__ == "__main__":
+    main()
