@@ -30,6 +30,7 @@ def instances(
     report = generate(shop.store(), chosen, shop.trees, shop.backend(), shop.settings.instances, options)
     select(shop.store())
     rows = rows_of(shop, "instances", [one.fetched.repository for one in chosen])
+    rows.sort(key=lambda row: not row["admitted"])
     return dg.MaterializeResult(
         metadata=stage_metadata(
             report, funnel(shop.store()).stages(), rows, ["instance_id", "family", "instruction", "admitted", "reason"]

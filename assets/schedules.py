@@ -16,7 +16,7 @@ main_job = dg.define_asset_job(
     job=main_job,
     cron_schedule="0 2 * * *",
     execution_timezone="UTC",
-    default_status=dg.DefaultScheduleStatus.STOPPED,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """Every night at 02:00 UTC: the main job over the sources of touchstone.toml, for the day that begins."""

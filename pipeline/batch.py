@@ -26,12 +26,12 @@ import pyarrow as pa
 
 from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
 from pipeline.journal import Entry, Failure, Journal
-from pipeline.locks import exclusive
 from pipeline.schemas import Row, RowInvalid, clean_text, table_schema, to_arrow
 from pipeline.tables import EMPTY_ATTEMPT, Store
 from pipeline.types import INFRASTRUCTURE
 from pipeline.workers import each
 from sandbox.errors import SandboxUnavailable
+from sandbox.locks import exclusive
 
 __all__ = ["PROGRESS_LOGGER", "Failure", "Item", "Outcome", "Progress", "Retry", "StageReport", "run_stage"]
 

@@ -20,7 +20,7 @@ class Funnel(Record):
     languages: tuple[str, ...]
     """Languages of the repositories with an image, sorted."""
     instances: int
-    """Task candidates, rejected ones included."""
+    """Tasks that were written, rejected ones included; documented places that gave none do not count."""
     instances_admitted: int
     """… that passed every gate."""
     rollouts: int
@@ -47,7 +47,7 @@ SELECT (SELECT count(DISTINCT repository_id) FROM listings),
        (SELECT count(DISTINCT repository_id) FROM image_builds WHERE status = 'built'),
        (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
           JOIN image_builds b USING (repository_id) WHERE b.status = 'built'),
-       (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL OR failure_class IS NOT NULL),
+       (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL),
        (SELECT count(*) FROM selections WHERE selected),
        (SELECT count(*) FROM trajectories WHERE trajectory_id IS NOT NULL),
        (SELECT count(*) FROM verifications WHERE outcome = 'passed')

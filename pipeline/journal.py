@@ -21,9 +21,9 @@ from types import TracebackType
 import pyarrow as pa
 
 from pipeline.errors import ConfigurationError
-from pipeline.locks import exclusive
 from pipeline.schemas import clean_text
 from pipeline.types import Record
+from sandbox.locks import exclusive
 
 _VERSION = 1
 

@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 
 from pipeline.cards import front_matter
 from pipeline.errors import PipelineError
-from pipeline.locks import exclusive
 from pipeline.schemas import RUN_DEPENDENT, canonical_json, clean_text, content_sha256, schema_sha256
 from pipeline.types import Record
+from sandbox.locks import exclusive
 
 GROUP_ROWS = 100
 GROUP_BYTES = 64 * 1024 * 1024

@@ -18,8 +18,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
 from pipeline.errors import ConfigurationError
-from pipeline.locks import exclusive
 from pipeline.schemas import RowInvalid, TableSchema, adapt, table_schema, to_arrow
+from sandbox.locks import exclusive
 
 SMALL_FILES = 64
 """More files below the target size than this are merged."""

@@ -6,11 +6,12 @@ are not here; see images.py.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
+import os
 import re
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from sandbox.builds import DOCKERFILE, chunks_of, run_build, tar_of
 from sandbox.debootstrap import debootstrap
 from sandbox.dockerfile_text import with_arguments
 from sandbox.errors import SandboxUnavailable
+from sandbox.locks import exclusive
 from sandbox.streams import CONNECTION_ERRORS, engine_call
 from sandbox.types import BuildLimits, Frozen
 
@@ -102,6 +104,7 @@ class BaseImages:
         self._guard = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._known: dict[str, BaseImage] = {}
+        self._engine: str | None = None
         self._registry_down: str | None = None
 
     @property
@@ -176,15 +179,23 @@ class BaseImages:
 
     @contextmanager
     def _only_one(self, tag: str) -> Iterator[None]:
-        """One build at a time per tag, also among processes that share the data folder; others then find it present."""
+        """One build at a time per tag and engine, also among processes; others wait and then find it present."""
         with self._guard:
             lock = self._locks.setdefault(tag, threading.Lock())
-        folder = self._data / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock, (folder / re.sub(r"\W", "-", tag)).open("w") as held:
-            # The system gives the lock back when the process dies, however it dies.
-            fcntl.flock(held, fcntl.LOCK_EX)
-            yield
+        with lock:
+            if tag in self._known:
+                yield
+                return
+            with exclusive(self._lock_file(tag), f"image {tag}"):
+                yield
+
+    def _lock_file(self, tag: str) -> Path:
+        """Outside of the data folders, since several may share an engine."""
+        if self._engine is None:
+            with engine_call("asking the engine for its id"):
+                self._engine = hashlib.sha256(str(self._client.api.info()["ID"]).encode()).hexdigest()[:12]
+        folder = Path(tempfile.gettempdir()) / f"touchstone-{os.getuid()}"
+        return folder / f"{self._engine}-{re.sub(r'[^a-z0-9]', '-', tag)}.lock"
 
     def _present(self, tag: str) -> BaseImage | None:
         if tag not in self._known:

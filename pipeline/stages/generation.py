@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
 from pipeline.instances import InstanceRow, InstancesConfig, make_instances, select_different
-from pipeline.locks import exclusive
 from pipeline.rows import instance_of, instance_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.building import Built
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
 from pipeline.types import TaskInstance
+from sandbox.locks import exclusive
 from sandbox.protocol import Backend
 
 _DIGEST_DIGITS = 12

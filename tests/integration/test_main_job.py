@@ -8,14 +8,13 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from pipeline.schemas import TABLES, to_rows
 from pipeline.snapshots import versions
 from pipeline.tables import Store
-from sandbox.engine import connect
+from sandbox.engine import connect, owner_is_alive
 from tests.integration.projects import DOCKERFILE, FRUIT, PROJECT, TOOLS, Project, word_tools
 
 pytestmark = pytest.mark.docker
@@ -45,11 +44,7 @@ def containers_of_ours(project: Project) -> list[str]:
     """Containers of dead drivers, and builds that nobody waits for."""
     client = connect(project.data)
     found = client.api.containers(all=True, filters={"label": "touchstone.owner"})
-    return [one["Id"] for one in found if not _alive(one["Labels"]["touchstone.owner"])]
-
-
-def _alive(owner: str) -> bool:
-    return Path(f"/proc/{owner.split(':')[0]}").exists()
+    return [one["Id"] for one in found if not owner_is_alive(one["Labels"]["touchstone.owner"])]
 
 
 def test_a_second_run_does_nothing_and_a_new_repository_alone_is_worked_on(
