@@ -7,7 +7,6 @@ some lines in clear and a digest of the normalised whole take their place. Where
 from __future__ import annotations
 
 import json
-import pprint
 import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
@@ -28,13 +27,36 @@ from pipeline.generators.facts import (
 
 MAX_LITERAL = 3600
 SHOWN_LINES = 3
+LINE = 96
 
 
-def literal(value: object) -> str:
-    """A value as readable Python."""
+def literal(value: object, indent: int = 0) -> str:
+    """A value as readable Python: on one line where it fits, else one element per line."""
+    flat = _flat(value)
+    if len(flat) + indent <= LINE or not isinstance(value, list | tuple | dict | set) or not value:
+        return flat
+    pad = " " * (indent + 4)
+    if isinstance(value, dict):
+        body = [f"{_flat(k)}: {literal(v, indent + 4)}" for k, v in value.items()]
+        marks = "{}"
+    else:
+        body = [literal(v, indent + 4) for v in (sorted(value) if isinstance(value, set) else value)]
+        marks = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
+    return marks[0] + "\n" + "".join(f"{pad}{line},\n" for line in body) + " " * indent + marks[1]
+
+
+def _flat(value: object) -> str:
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if value.isprintable() else repr(value)
-    return pprint.pformat(value, width=110, sort_dicts=False)
+        quoted = json.dumps(value, ensure_ascii=False)
+        return quoted if value.isprintable() and "\\u" not in quoted else repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_flat(k)}: {_flat(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | set) and value:
+        inner = ", ".join(_flat(v) for v in (sorted(value) if isinstance(value, set) else value))
+        return f"[{inner}]" if isinstance(value, list) else f"{{{inner}}}"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_flat(v) for v in value) + ("," if len(value) == 1 else "") + ")"
+    return repr(value)
 
 
 class Writer:
@@ -56,11 +78,16 @@ class Writer:
             self._paths[path] = base if base not in self._paths.values() else f"{base}_{len(self._paths)}"
         return self._paths[path]
 
-    def test(self, name: str, *body: str) -> None:
+    def single(self, path: str) -> None:
+        """Say that the verifier is about one file."""
+        self._paths[path] = "RESULT"
+
+    def test(self, name: str, *body: str, arguments: str = "") -> None:
+        """Add a test; `arguments` are names of pytest's own fixtures."""
         slug = re.sub(r"_+", "_", re.sub(r"\W+", "_", name.lower())).strip("_")[:70].rstrip("_")
         unique = slug if all(f"def test_{slug}(" not in t for t in self._tests) else f"{slug}_{len(self._tests)}"
         lines = "\n".join(f"    {line}" if line else "" for part in body for line in part.split("\n"))
-        self._tests.append(f"def test_{unique}():\n{lines}\n")
+        self._tests.append(f"def test_{unique}({arguments}):\n{lines}\n")
 
     def text(self) -> str:
         imports = "".join(f"import {m}\n" for m in sorted(self._imports)) + "from pathlib import Path\n"
@@ -139,7 +166,7 @@ def _check_records(writer: Writer, source: str, records: list[dict[str, Json]], 
     _whole_json(writer, source, records, subject)
 
 
-def _whole_json(writer: Writer, source: str, value: Json, subject: str) -> None:
+def _whole_json(writer: Writer, source: str, value: object, subject: str) -> None:
     writer.needs("hashlib")
     expected = digest(json.dumps(value, sort_keys=True))
     writer.test(
@@ -271,7 +298,7 @@ def _check_text(writer: Writer, fact: Fact, subject: str) -> None:
             f'assert {name}.read_text(encoding="utf-8").strip() == {literal(lines[0].strip())}',
         )
         return
-    source = f'[line.rstrip() for line in {name}.read_text(encoding="utf-8").strip("\\n").splitlines()]'
+    source = f'[line.rstrip() for line in {name}.read_text(encoding="utf-8").rstrip().splitlines()]'
     if len(literal(lines)) <= MAX_LITERAL:
         writer.test(f"{subject} reads as expected", f"lines = {source}", f"assert lines == {literal(lines)}")
         return
@@ -389,42 +416,29 @@ CHECKS: dict[Kind, Callable[[Writer, Fact, str], None]] = {
 }
 
 
-def add_program_check(
-    writer: Writer, arguments: list[str], stdin: str, lines: list[str], subject: str, directory: str
-) -> None:
-    """Add a test that runs a program of the final state as a child and compares what it prints."""
+def add_program_check(writer: Writer, path: str, directory: str, lines: list[str], subject: str) -> None:
+    """Add tests that a program was built and that, run as a child, it prints the expected lines."""
     writer.needs("subprocess")
-    extra = f", input={literal(stdin)}" if stdin else ", stdin=subprocess.DEVNULL"
-    call = f"run = subprocess.run({literal(arguments)}, cwd={literal(directory)}, capture_output=True, text=True, timeout=60{extra})"
+    name = writer.path(path)
+    writer.test(f"{subject} is a compiled program", f'assert {name}.read_bytes()[:4] == b"\\x7fELF"')
+    call = f"run = subprocess.run([str({name})], cwd={literal(directory)}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)"
+    printed = "printed = [line.rstrip() for line in run.stdout.rstrip().splitlines()]"
     if len(literal(lines)) <= MAX_LITERAL:
         writer.test(
-            f"running {subject} prints the expected text",
+            f"{subject} prints the expected text",
             call,
-            'printed = [line.rstrip() for line in run.stdout.strip("\\n").splitlines()]',
-            f"assert printed == {literal(lines)}",
+            printed,
             "assert run.returncode == 0",
+            f"assert printed == {literal(lines)}",
         )
         return
     writer.needs("hashlib")
+    whole = f'assert hashlib.sha256("\\n".join(printed).encode()).hexdigest() == {literal(digest(chr(10).join(lines)))}'
     writer.test(
-        f"running {subject} prints {len(lines)} lines",
+        f"{subject} prints {len(lines)} lines",
         call,
-        'printed = [line.rstrip() for line in run.stdout.strip("\\n").splitlines()]',
+        printed,
         f"assert printed[:{SHOWN_LINES}] == {literal(lines[:SHOWN_LINES])}",
         f"assert len(printed) == {len(lines)}",
-        f'assert hashlib.sha256("\\n".join(printed).encode()).hexdigest() == {literal(digest(chr(10).join(lines)))}',
+        whole,
     )
-
-
-def add_file_check(writer: Writer, path: str, subject: str, *, executable: bool) -> None:
-    """Add a test that a built file is there; executable files must be ELF or scripts that may be started."""
-    name = writer.path(path)
-    if executable:
-        writer.needs("os")
-        writer.test(
-            f"{subject} is a program",
-            f"assert os.access({name}, os.X_OK)",
-            f'assert {name}.read_bytes()[:4] == b"\\x7fELF"',
-        )
-    else:
-        writer.test(f"{subject} exists", f"assert {name}.is_file()")

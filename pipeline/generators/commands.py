@@ -263,6 +263,8 @@ def stages(command: str) -> list[Stage]:
 
 def unquote(word: str) -> str:
     """A word as the shell hands it over, as far as that can be said without running it."""
+    if match := re.fullmatch(r"\$'([^']*)'", word):
+        return match[1]
     parts = re.findall(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^'\"\\]+", word, re.DOTALL)
     out = []
     for part in parts:
@@ -273,6 +275,20 @@ def unquote(word: str) -> str:
         else:
             out.append(part[1:] if part[0] == "\\" else part)
     return "".join(out)
+
+
+def outputs_of(command: str) -> set[str]:
+    """Names that a command writes, as far as its text says so."""
+    found: set[str] = set()
+    for stage in stages(command):
+        found |= set(stage.writes)
+        if stage.words and stage.words[0] in {"mkdir", "touch", "cp", "mv", "tee", "rm"}:
+            found |= {w for w in stage.words[-1:] if not w.startswith("-")}
+        for option, value in zip(stage.words, stage.words[1:], strict=False):
+            if re.fullmatch(r"-o|-O|--out[\w-]*|--save|--name-cache", option) and not value.startswith("-"):
+                found.add(value)
+        found |= {w for w in stage.words[1:] if re.search(r"\w\.(?:db|sqlite3?)$", w) and not re.search(r"\s", w)}
+    return found
 
 
 def first_words(command: str) -> set[str]:
@@ -306,6 +322,6 @@ def input_files(command: str) -> list[str]:
     for stage in stages(command):
         for word in [*stage.words[1:], *stage.reads]:
             value = word.split("=", 1)[1] if re.match(r"^--?[\w-]+=", word) else word
-            if looks_like_path(value) and value not in names and value not in stage.writes:
+            if (looks_like_path(value) or word in stage.reads) and value not in names and value not in stage.writes:
                 names.append(value)
     return names

@@ -1,50 +1,60 @@
-"""Tasks from the commands that a repository documents: run them twice, keep what is the same, ask for the end state.
+"""Tasks from what a repository documents: commands, snippets and sample programs. Needs no model.
 
-The way of one documented place: text -> plan (plans.py, programs.py) -> inputs found -> run in fresh sandboxes
-(trials.py) -> facts -> instruction (phrasing.py) and verifier (checks.py). What falls off the way is yielded with
-its reason. Admission by noop and oracle is not here (pipeline/instances.py).
+The way of one documented place: text -> plan (plans.py, programs.py, samples.py) -> run in fresh sandboxes, twice
+(workshop.py, program_tasks.py) -> facts -> instruction and verifier. What falls off the way is yielded with its
+reason. Admission by noop and oracle is not here (pipeline/instances.py).
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import PurePosixPath
 
 from pydantic import Field
 
-from pipeline.errors import ItemRejected
 from pipeline.generators.commands import first_words, parse_block, stages
 from pipeline.generators.documents import Block, Tree, read_blocks
-from pipeline.generators.instance_text import build_instance
-from pipeline.generators.phrasing import goal_of, result_name
-from pipeline.generators.plans import (
-    DATA_SUFFIXES,
-    Plan,
-    Refusal,
-    documented_files,
-    resolve,
-    shell_plans,
-    with_stand_ins,
-)
-from pipeline.generators.protocol import Candidate, GeneratorInput, Start
-from pipeline.generators.selection import pick_diverse
-from pipeline.generators.survey import Survey, survey
-from pipeline.generators.trials import Trial, run_plan, same, unsuitable, writes_output
+from pipeline.generators.phrasing import goal_of
+from pipeline.generators.plans import Plan, Refusal, documented_files, labelled_variants, resolve, shell_plans
+from pipeline.generators.program_tasks import ProgramTasks
+from pipeline.generators.programs import snippets
+from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
+from pipeline.generators.samples import sample_plans
+from pipeline.generators.selection import creators_first, pick_diverse
+from pipeline.generators.survey import Survey, survey, with_help
+from pipeline.generators.workshop import Workshop
 from pipeline.types import Record
 
-log = logging.getLogger(__name__)
+MAX_CREATORS = 4
+TOOLCHAIN = {
+    "make",
+    "cmake",
+    "cc",
+    "gcc",
+    "g++",
+    "c++",
+    "go",
+    "javac",
+    "java",
+    "php",
+    "node",
+    "python",
+    "python3",
+    "npm",
+}
 
 
 class DocumentedConfig(Record):
-    max_plans: int = Field(default=22, gt=0)
-    """Documented places tried per repository."""
-    max_trials: int = Field(default=48, gt=0)
-    """Sandboxes started per repository."""
-    max_candidates: int = Field(default=11, gt=0)
+    """How much is tried per repository."""
+
+    max_plans: int = Field(default=16, gt=0)
+    """Documented commands tried."""
+    max_trials: int = Field(default=40, gt=0)
+    """Sandboxes started for them."""
+    max_candidates: int = Field(default=10, gt=0)
     """Candidates after which trying stops; a little more than what is admitted, since some are near copies."""
+    max_programs: int = Field(default=5, gt=0)
+    """Of these, at most so many programs to be written and so many sample programs to be built."""
 
 
 class Documented:
@@ -60,34 +70,64 @@ class Documented:
         tree = Tree.open(given.tree)
         blocks = list(read_blocks(tree))
         plans, refused = shell_plans(blocks)
-        yield from (_refusal(r) for r in refused)
-        words = {w for plan in plans for step in plan.steps for w in first_words(step)}
         sandbox = start()
         try:
-            found = survey(sandbox, words)
+            found = survey(sandbox, {w for plan in plans for step in plan.steps for w in first_words(step)})
+            usable, more = _usable(plans, blocks, found, tree)
+            chosen = self._chosen(usable)
+            found = with_help(sandbox, found, _help_calls(chosen))
         finally:
             sandbox.close()
-        names = set(found.files) | set(tree.sizes)
-        documented = documented_files(blocks)
-        usable: list[Plan] = []
-        for plan in plans:
-            unknown = sorted(
-                w for step in plan.steps for w in first_words(step) if w not in found.programs and w not in names
+        yield from (
+            refusal(r.block.document, r.block.line, r.excerpt, r.failure_class, r.reason)
+            for r in [*(r for r in refused if _meant_as_shell(r.block, found)), *more]
+        )
+        yield from (_not_chosen(plan) for plan in usable if plan not in chosen)
+        programs = ProgramTasks(given, start, found, tree, blocks)
+        yield from programs.make(snippets(blocks, tree, given.repository.language), self._config.max_programs)
+        workshop = Workshop(given, start, found, tree, max_trials=self._config.max_trials)
+        samples = sample_plans(tree, given.repository.language, found)
+        yield from workshop.make(samples, self._config.max_programs)
+        yield from workshop.make(chosen, self._config.max_candidates)
+
+    def _chosen(self, usable: list[Plan]) -> list[Plan]:
+        creators = creators_first(usable, MAX_CREATORS)
+        return [*creators, *pick_diverse([p for p in usable if p not in creators], self._config.max_plans)]
+
+
+def _usable(plans: list[Plan], blocks: list[Block], found: Survey, tree: Tree) -> tuple[list[Plan], list[Refusal]]:
+    """Plans whose programs exist, with their inputs found; and the others with the reason."""
+    names = set(found.files) | set(tree.sizes)
+    documented = documented_files(blocks)
+    usable: list[Plan] = []
+    refused: list[Refusal] = []
+    for plan in plans:
+        words = {w for step in plan.steps for w in first_words(step)}
+        unknown = sorted(w for w in words if w not in found.programs and w not in names)
+        if unknown and _meant_as_shell(plan.block, found):
+            refused.append(
+                Refusal(plan.block, plan.text, "unknown_command", f"not in the image: {', '.join(unknown)[:100]}")
             )
-            if unknown:
-                if _meant_as_shell(plan.block, found):
-                    yield _refusal(
-                        Refusal(
-                            plan.block, plan.text, "unknown_command", f"not in the image: {', '.join(unknown)[:100]}"
-                        )
-                    )
-                continue
-            resolved = resolve(plan, names, documented)
-            if not goal_of(resolved):
-                yield _refusal(Refusal(plan.block, plan.text, "no_goal", "the document does not say what it is for"))
+        if unknown:
+            continue
+        resolved = resolve(plan, names, documented)
+        if not any(w in TOOLCHAIN or w in found.own or w in names for w in words):
+            refused.append(Refusal(plan.block, plan.text, "no_tool", "uses nothing that belongs to the repository"))
+            continue
+        variants = labelled_variants(resolved, blocks) if resolved.missing else []
+        for variant in variants or [resolved]:
+            if goal_of(variant):
+                usable.append(variant)
             else:
-                usable.append(resolved)
-        yield from _Workshop(self._config, given, start, found, tree).make(usable)
+                refused.append(Refusal(plan.block, plan.text, "no_goal", "the document does not say what it is for"))
+    return usable, refused
+
+
+def _help_calls(plans: list[Plan]) -> set[str]:
+    """`program` and `program subcommand` for all that the plans call."""
+    calls = [s.words for plan in plans for step in plan.steps for s in stages(step) if s.words]
+    subs = {f"{w[0]} {w[1]}" for w in calls if len(w) > 2 and re.fullmatch(r"[a-z][a-z-]+", w[1])}
+    return {w[0] for w in calls} | subs
 
 
 def _meant_as_shell(block: Block, found: Survey) -> bool:
@@ -98,120 +138,6 @@ def _meant_as_shell(block: Block, found: Survey) -> bool:
     return any(w in found.programs for w in words) and all(re.fullmatch(r"[\w./+-]+", w) for w in words)
 
 
-def _refusal(refused: Refusal) -> Candidate:
-    return Candidate(
-        document=refused.block.document,
-        line=refused.block.line,
-        excerpt=refused.excerpt[:300],
-        failure_class=refused.failure_class,
-        reason=refused.reason,
-    )
-
-
-class _Workshop:
-    """Tries plans of one repository and makes instances from those that work."""
-
-    def __init__(
-        self, config: DocumentedConfig, given: GeneratorInput, start: Start, found: Survey, tree: Tree
-    ) -> None:
-        self._config = config
-        self._given = given
-        self._start = start
-        self._survey = found
-        self._tree = tree
-        self._trials = 0
-        self._made = 0
-        self._taken: set[str] = set(found.files)
-        self._providers: dict[str, Plan] = {}
-        self._help_used = False
-
-    def make(self, plans: list[Plan]) -> Iterator[Candidate]:
-        chosen = pick_diverse(plans, self._config.max_plans)
-        for plan in plans:
-            if plan not in chosen:
-                yield self._reject(plan, "not_chosen", "enough others of this repository are more varied")
-        later: list[Plan] = []
-        for plan in chosen:
-            if any(PurePosixPath(m).suffix.lower() in DATA_SUFFIXES for m in plan.missing):
-                later.append(plan)
-            else:
-                yield from self._one(plan, last_chance=plan if plan.missing else None, later=later)
-        for plan in later:
-            yield from self._one(plan, last_chance=None, later=None)
-
-    def _one(self, plan: Plan, *, last_chance: Plan | None, later: list[Plan] | None) -> Iterator[Candidate]:
-        if self._made >= self._config.max_candidates or self._trials >= self._config.max_trials:
-            yield self._reject(plan, "not_chosen", "this repository has enough candidates")
-            return
-        failure = ("missing_input", f"not in the repository: {', '.join(plan.missing)}")
-        for variant in self._variants(plan, first_pass=later is not None):
-            outcome = self._try(variant)
-            if isinstance(outcome, Candidate):
-                yield outcome
-                return
-            failure = outcome
-        if later is not None and last_chance is not None and failure[0] in {"failed", "missing_input"}:
-            later.append(plan)
-            return
-        yield self._reject(plan, *failure)
-
-    def _variants(self, plan: Plan, *, first_pass: bool) -> Iterator[Plan]:
-        providers = [self._providers[m] for m in plan.missing if m in self._providers]
-        if providers and not first_pass:
-            covered = {m for m in plan.missing if m in self._providers}
-            yield replace(
-                plan, before=tuple(dict.fromkeys(providers)), missing=tuple(m for m in plan.missing if m not in covered)
-            )
-        elif (
-            not plan.missing
-            or first_pass
-            or all(PurePosixPath(m).suffix.lower() not in DATA_SUFFIXES for m in plan.missing)
-        ):
-            yield plan
-        if not first_pass and plan.missing:
-            for seed in range(2):
-                if (variant := with_stand_ins(plan, self._tree.sizes, seed + plan.block.line)) is not None:
-                    yield variant
-
-    def _run(self, plan: Plan, output: str | None) -> Trial:
-        self._trials += 1
-        return run_plan(plan, self._start, self._survey, output)
-
-    def _try(self, plan: Plan) -> Candidate | tuple[str, str]:
-        workdir = self._survey.workdir
-        output = None if writes_output(plan) else f"{workdir}/documented-output"
-        first = self._run(plan, output)
-        if first.failure_class:
-            return first.failure_class, first.reason
-        for fact in first.created:
-            self._providers.setdefault(
-                str(PurePosixPath(fact.path).relative_to(workdir)) if fact.path.startswith(workdir) else fact.path, plan
-            )
-        keep_printed = not first.created and not first.built
-        facts = ([first.printed] if first.printed and keep_printed else []) + list(first.created)
-        if first.built and not facts:
-            facts = []
-        problem = unsuitable(facts, self._survey) if facts or not first.built else None
-        if problem and (problem[0] != "help_text" or self._help_used):
-            return problem
-        self._help_used = self._help_used or problem is not None
-        goal = goal_of(plan)
-        if keep_printed and first.printed is not None:
-            output = f"{workdir}/{result_name(plan, goal, first.printed, self._taken)}"
-        else:
-            output = None
-        second = self._run(plan, output)
-        if second.failure_class:
-            return second.failure_class, f"second run: {second.reason}"
-        moved = replace(first, printed=replace(first.printed, path=output) if first.printed and output else None)
-        if not same(moved, second):
-            return "not_deterministic", "two runs ended in different states"
-        instance = build_instance(self._given, plan, second, self._survey, self._tree)
-        if isinstance(instance, tuple):
-            return instance
-        self._made += 1
-        self._taken |= {str(PurePosixPath(f.path).name) for f in [second.printed, *second.created] if f}
-        return Candidate(document=plan.block.document, line=plan.block.line, excerpt=plan.text[:300], instance=instance)
-
-    def _reject(self, plan: Plan, failure_class: str, reason: str) -> Candidate:
-        return _refusal(Refusal(plan.block, plan.text, failure_class, reason))
+def _not_chosen(plan: Plan) -> Candidate:
+    block = plan.block
+    return refusal(block.document, block.line, plan.text, "not_chosen", "others of this repository are more varied")

@@ -100,7 +100,10 @@ def _clean(name: str) -> str:
 def document_names(tree: Tree) -> list[str]:
     """Documents worth reading, the ones a newcomer reads first in front."""
     names = [name for name, size in tree.sizes.items() if size <= MAX_DOCUMENT_BYTES and _is_document(name)]
-    return sorted(names, key=_reading_order)
+    newest: dict[str, int] = {}
+    for name in names:
+        newest[_series(name)] = max(_version(name), newest.get(_series(name), 0))
+    return sorted((n for n in names if not _version(n) or _version(n) == newest[_series(n)]), key=_reading_order)
 
 
 def _is_document(name: str) -> bool:
@@ -119,11 +122,16 @@ def _is_document(name: str) -> bool:
 def _reading_order(name: str) -> tuple[int, int, str]:
     path = PurePosixPath(name)
     first = 0 if path.stem.lower() == "readme" and len(path.parts) == 1 else 1
-    older = 1 if re.search(r"/(?:v?\d+\.\d+|v\d+)/", f"/{name}") else 0
-    return (first + older, len(path.parts) if not older else -_version(name), name)
+    return (first, len(path.parts), name)
+
+
+def _series(name: str) -> str:
+    """Folder in which the versions of one set of documents stand side by side."""
+    return re.split(r"/v?\d+(?:\.\d+)?/", f"/{name}")[0]
 
 
 def _version(name: str) -> int:
+    """Number of the version that a folder in the path names; 0 when none does."""
     match = re.search(r"/v?(\d+)(?:\.(\d+))?/", f"/{name}")
     return int(match[1]) * 1000 + int(match[2] or 0) if match else 0
 
@@ -149,6 +157,21 @@ def blocks_of(name: str, text: str) -> list[Block]:
     if MANUAL.search(path.name):
         return _indented(name, _roff_to_text(text), rst=False)
     return _indented(name, text, rst=False)
+
+
+def paragraphs_of(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, heading above, paragraph) of a document of any format, code left in; for finding where something is named."""
+    heading, start, gathered = "", 0, list[str]()
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        if match := re.match(r"(?:#{1,6}|={1,6}) (\S.*)", line):
+            heading = plain(match[1])
+        elif line.strip():
+            start = start if gathered else number
+            gathered.append(line.strip())
+            continue
+        if gathered:
+            yield start, heading, plain(" ".join(gathered))
+            gathered = []
 
 
 class _Collector:
@@ -190,6 +213,7 @@ def plain(text: str) -> str:
     """Prose without links, images, roles and line breaks; inline code keeps its backticks."""
     text = re.sub(r"!\[[^\]]*\](\([^)]*\)|\[[^\]]*\])", "", text)
     text = re.sub(r"\[([^\]]+)\](\([^)]*\)|\[[^\]]*\])", r"\1", text)
+    text = re.sub(r":doc:`(?:[^`<]*/)?([^`</]+)`", r"`\1`", text)
     text = re.sub(
         r":(?:doc|ref|program|option|file|code|class|func|meth|issue):`~?([^`<]+?)\s*(?:<[^`>]*>)?`", r"`\1`", text
     )
@@ -296,7 +320,8 @@ def _take_block(found: _Collector, lines: list[str], index: int, language: str) 
 
 def _asciidoc(name: str, text: str) -> list[Block]:
     found = _Collector(name)
-    language, fence, taken, start = "", "", [], 0
+    language, fence, start = "", "", 0
+    taken: list[str] = []
     paragraph: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
         if fence:

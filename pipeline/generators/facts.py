@@ -40,13 +40,8 @@ class Fact:
 
 
 def normalised_lines(text: str) -> list[str]:
-    """Lines without trailing blanks, without empty lines at both ends."""
-    lines = [line.rstrip() for line in text.splitlines()]
-    while lines and not lines[-1]:
-        lines.pop()
-    while lines and not lines[0]:
-        lines.pop(0)
-    return lines
+    """Lines without trailing blanks, without empty lines at the end."""
+    return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 def classify(path: str, content: bytes) -> Kind:

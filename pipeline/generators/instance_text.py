@@ -6,15 +6,15 @@ import hashlib
 from pathlib import PurePosixPath
 from typing import Literal
 
-from pipeline.generators.checks import CHECKS, Writer, add_checks
+from pipeline.generators.checks import Writer, add_checks, add_program_check
 from pipeline.generators.commands import stages
 from pipeline.generators.documents import Tree
 from pipeline.generators.facts import Fact
-from pipeline.generators.phrasing import code, goal_of, how, inputs, reference, shape, slug_of
+from pipeline.generators.phrasing import code, fenced, goal_of, how, inputs, reference, shape, slug_of
 from pipeline.generators.plans import Plan
 from pipeline.generators.protocol import GeneratorInput
 from pipeline.generators.survey import Survey
-from pipeline.generators.trials import Trial
+from pipeline.generators.trials import ProgramRun, Trial
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 
 GENERATOR = "documented"
@@ -24,22 +24,20 @@ def build_instance(
     given: GeneratorInput, plan: Plan, trial: Trial, survey: Survey, tree: Tree
 ) -> TaskInstance | tuple[str, str]:
     """The instance, or (failure class, reason) when nothing strict can be said about the end state."""
-    facts = [f for f in ([trial.printed] if trial.printed else list(trial.created)) if f.kind in CHECKS]
-    if not facts:
+    facts = [trial.printed] if trial.printed else list(trial.created)
+    runs = [] if trial.printed else list(trial.runs)
+    if not facts and not runs:
         return "no_effect", "no file that a test can read was made"
     goal = goal_of(plan)
-    writer = Writer()
-    for fact in facts:
-        add_checks(writer, fact, _subject(plan, goal, fact, len(facts)))
     return TaskInstance(
         repository_id=given.repository.repository_id,
         image_digest=given.image_digest,
-        instruction=_instruction(plan, goal, facts, trial, survey),
+        instruction=_instruction(plan, goal, facts, runs, survey),
         solution=trial.steps,
-        verifier=Verifier(files=(VerifierFile(path="test_state.py", content=writer.text()),)),
+        verifier=Verifier(files=(VerifierFile(path="test_state.py", content=_verifier(plan, goal, facts, runs)),)),
         generator=GENERATOR,
         language=given.repository.language,
-        family=_family(plan, trial),
+        family=_family(plan, trial, runs),
         difficulty=_difficulty(plan),
         provenance={
             "document": plan.block.document,
@@ -52,19 +50,30 @@ def build_instance(
     )
 
 
+def _verifier(plan: Plan, goal: str, facts: list[Fact], runs: list[ProgramRun]) -> str:
+    writer = Writer()
+    if len(facts) + len(runs) == 1:
+        writer.single((facts or runs)[0].path)
+    for fact in facts:
+        add_checks(writer, fact, _subject(plan, goal, fact, len(facts)))
+    for run in runs:
+        add_program_check(writer, run.path, run.directory, list(run.lines), PurePosixPath(run.path).name)
+    return writer.text()
+
+
 def _subject(plan: Plan, goal: str, fact: Fact, number: int) -> str:
     name = PurePosixPath(fact.path)
-    return name.stem if number > 1 or name.suffix == ".db" else slug_of(plan, goal).replace("-", " ")
+    return name.stem if number > 1 or fact.kind == "sqlite" else slug_of(plan, goal).replace("-", " ")
 
 
-def _family(plan: Plan, trial: Trial) -> str:
-    if plan.kind == "sample":
+def _family(plan: Plan, trial: Trial, runs: list[ProgramRun]) -> str:
+    if runs:
         return "built_program"
-    if plan.kind == "program":
-        return "written_program"
+    if plan.before:
+        return "chained_steps"
     if trial.printed is None:
-        return "created_files" if trial.created else "built_program"
-    return "chained_steps" if plan.before else "printed_text"
+        return "database" if any(f.kind == "sqlite" for f in trial.created) else "created_files"
+    return "converted_input" if plan.files else "printed_text"
 
 
 def _difficulty(plan: Plan) -> Literal["easy", "medium", "hard"]:
@@ -80,21 +89,33 @@ def _weight(plan: Plan) -> float:
     return len(own) + 0.5 * options + len(plan.files) + program + sum(_weight(p) for p in plan.before)
 
 
-def _instruction(plan: Plan, goal: str, facts: list[Fact], trial: Trial, survey: Survey) -> str:
-    paragraphs: list[str] = []
+def _instruction(plan: Plan, goal: str, facts: list[Fact], runs: list[ProgramRun], survey: Survey) -> str:
     known: set[str] = set()
+    printed = facts[0] if facts and is_printed(plan, facts[0]) else None
+    paragraphs = [goal]
     for earlier in plan.before:
-        paragraphs.append(" ".join(x for x in (goal_of(earlier), _given(earlier, known), how(earlier, survey)) if x))
-    given = _given(plan, known)
-    paragraphs.append(goal)
-    if given:
-        paragraphs.append(given)
-    paragraphs.append(_work(plan, trial, survey))
-    if trial.printed is not None:
-        paragraphs.append(_capital(shape(trial.printed, with_name=False)))
+        paragraphs += [_given(earlier, known), f"Before that: {_lower(how(earlier, survey))}"]
+    paragraphs.append(_given(plan, known))
+    paragraphs.append(_work(plan, printed, survey))
+    if printed is not None:
+        paragraphs.append(_capital(shape(printed, with_name=False)))
     else:
-        paragraphs.append("\n".join(_capital(shape(f, with_name=True)) for f in facts))
+        paragraphs.append("\n".join([*(_capital(shape(f, with_name=True)) for f in facts), *map(_run_shape, runs)]))
     return "\n\n".join(p for p in paragraphs if p)
+
+
+def is_printed(plan: Plan, fact: Fact) -> bool:
+    """Whether a fact is what a plan prints: its file is named by us, not by the document."""
+    return not any(PurePosixPath(fact.path).name in step for step in plan.steps)
+
+
+def _run_shape(run: ProgramRun) -> str:
+    where = f", started in {code(run.directory)} without arguments,"
+    count = len(run.lines)
+    text = f"{code(run.path)}{where} exits with 0 and prints "
+    if count <= 8 and max(map(len, run.lines)) < 100:
+        return text + "exactly\n\n" + fenced("\n".join(run.lines))
+    return text + f"{count} lines, from {code(run.lines[0].strip())} to {code(run.lines[-1].strip())}."
 
 
 def _given(plan: Plan, known: set[str]) -> str:
@@ -105,29 +126,38 @@ def _given(plan: Plan, known: set[str]) -> str:
     return _choice(plan, ("Create", "Start with", "Make", "Needed first:")) + " " + inputs(files)
 
 
-def _work(plan: Plan, trial: Trial, survey: Survey) -> str:
+def _work(plan: Plan, printed: Fact | None, survey: Survey) -> str:
     place = code(survey.workdir)
-    work = how(plan, survey)
     details = reference(plan, survey)
-    if trial.printed is not None:
-        target = code(trial.printed.path)
-        keep = _choice(
+    more = (
+        _choice(plan, (f"Details: {details}.", f"See {details}.", f"{details} explains more.", "")) if details else ""
+    )
+    if plan.kind == "sample":
+        words = next(s.words for s in stages(plan.steps[-1]) if "-o" in s.words)
+        source, target = (
+            next(w for w in words if "/" in w and "." in w and w != words[words.index("-o") + 1]),
+            words[words.index("-o") + 1],
+        )
+        build = _choice(
             plan,
             (
-                f"Save the output as {target}.",
-                f"Write what this prints to {target}.",
-                f"{target} must hold the output.",
-                f"The result belongs in {target}.",
+                f"Build {code(source)} into {code(f'{survey.workdir}/{target}')}, linked with the installed library.",
+                f"Compile the sample {code(source)}; the program belongs at {code(f'{survey.workdir}/{target}')}.",
+                f"{code(f'{survey.workdir}/{target}')} must be {code(source)}, compiled and linked.",
             ),
         )
+        return " ".join(x for x in (build, more) if x)
+    if printed is not None:
+        target = code(printed.path)
+        options = (
+            f"Save the output as {target}.",
+            f"Write what this prints to {target}.",
+            f"{target} must hold the output.",
+            f"The result belongs in {target}.",
+        )
     else:
-        keep = _choice(plan, (f"Work in {place}.", f"All of it happens in {place}.", f"Paths are relative to {place}."))
-    more = (
-        _choice(plan, (f"Details: {details}.", f"See {details}.", f"{details} explains the options.", ""))
-        if details
-        else ""
-    )
-    return " ".join(x for x in (work, keep, more) if x)
+        options = ("", f"Work in {place}.", f"All of it happens in {place}.", f"Paths are relative to {place}.")
+    return " ".join(x for x in (how(plan, survey), _choice(plan, options), more) if x)
 
 
 def _choice(plan: Plan, options: tuple[str, ...]) -> str:
@@ -137,3 +167,7 @@ def _choice(plan: Plan, options: tuple[str, ...]) -> str:
 
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:] if text and text[0].isalpha() else text
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:] if text else text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from pipeline.generators.checks import sorted_column
 from pipeline.generators.commands import Stage, looks_like_path, stages
@@ -18,14 +17,26 @@ from pipeline.generators.survey import Survey, option_names
 
 POINTER = re.compile(
     r"(?i)[,;]?\s*(?:like (?:so|this)|as follows|as shown below|for example|for instance|e\.g\.|by (?:doing|running)(?: this| the following)?"
-    r"|(?:with|using|run|use|do)?\s*(?:the|this) (?:following|below)(?: command| code| example)?s?|run|type|do|use|simply type|simply)?\s*[:,]\s*$"
+    r"|(?:with|using|run|use|do|try)?\s*(?:the|this) (?:following|below)(?: command| code| example)?s?|run|type|do|use|simply type|simply)?"
+    r"\s*[:,]\s*$"
 )
 HOLLOW = re.compile(
-    r"(?i)^(?:or|and|then|now|also|example|examples|for example|usage|output|e\.g\.|otherwise|alternatively|result|note|more)?[:.,]?$"
+    r"(?i)^(?:or|and|then|now|also|examples?|for example|usage|output|e\.g\.|otherwise|alternatively|result|note|more)?[:.,]?$"
 )
-STOP_WORDS = set(
-    "a an the of to in on for and or with by is are be you your it its this that as from at can will not if all only into use using".split()
+DEICTIC = re.compile(
+    r"(?i)\b(?:th[ei]s[ei]? (?:\w+ )?(?:commands?|examples?|snippets?|sections?|page|tutorial|chapter|tutorials)|(?:previous|earlier|last|next) (?:\w+ )?"
+    r"(?:section|operations?|example|step)s?|(?:shown|described|mentioned|seen|looked at) (?:above|below|earlier|before)|as you can see|above|below"
+    r"|all our|take a look|let's (?:see|look|take|examine|imagine)|see what|what's in there|same output|documentation for|described (?:in|at)"
+    r"|work(?:s)? the same way|two examples?)\b|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's|If you're|Back in|TODO)\b"
 )
+NOT_IMPERATIVE = {
+    "the", "this", "you", "if", "in", "to", "it", "for", "we", "when", "these", "there", "by", "an", "a", "as", "some", "all", "most", "on", "with",
+    "note", "since", "because", "passing", "using", "however", "that", "your", "many", "each", "any", "every", "like", "once", "and", "or", "here",
+}  # fmt: skip
+STOP_WORDS = NOT_IMPERATIVE | {
+    "of", "is", "are", "be", "its", "from", "at", "can", "will", "not", "only", "into", "use", "but", "them", "their", "also", "then", "so", "do",
+    "does", "has", "have", "how", "which", "what", "one", "two", "example", "following", "specify", "option", "options", "set",
+}  # fmt: skip
 
 
 def code(text: str) -> str:
@@ -43,51 +54,67 @@ def fenced(text: str) -> str:
 def goal_of(plan: Plan) -> str:
     """What the document says the commands are for; empty when it says nothing that stands by itself."""
     block = plan.block
-    lead = _sentence(block.prose.split("\n")[-1])
-    earlier = [_sentence(p) for p in block.prose.split("\n")[:-1]]
-    parts = [lead] if _tells(lead) else [*earlier[-1:], lead]
-    if plan.comment and _tells(_sentence(plan.comment)):
-        parts.append(_sentence(plan.comment))
-    text = " ".join(p for p in parts if p and not HOLLOW.match(p))
-    if not _tells(text):
-        section = _sentence(block.section_prose)
-        text = " ".join(p for p in (section if section not in text else "", text) if p)
-    return _shorten(text) if _tells(text) else ""
+    paragraphs = block.prose.split("\n")
+    sentences = _sentences(paragraphs[-1])
+    if plan.comment:
+        sentences += _sentences(plan.comment)
+    if not _tells(" ".join(sentences)) and len(paragraphs) > 1:
+        sentences = _sentences(paragraphs[-2]) + sentences
+    if not _tells(" ".join(sentences)):
+        sentences = [s for s in _sentences(block.section_prose) if s not in sentences] + sentences
+    text = _last_words(sentences)
+    return text if _tells(text) else ""
+
+
+def is_imperative(goal: str) -> bool:
+    """Whether a goal reads as an order."""
+    word = re.match(r"[A-Za-z']+", goal)
+    return word is not None and word[0].lower() not in NOT_IMPERATIVE and not word[0].endswith(("s", "ing"))
 
 
 def _tells(text: str) -> bool:
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 4
 
 
-def _sentence(text: str) -> str:
-    text = POINTER.sub(".", text.strip()) if text.strip().endswith((":", ",")) else text.strip()
-    text = re.sub(r"\s+([.,])", r"\1", text).strip()
-    text = re.sub(
-        r"^(?:.*[.!?] )?(?:For example|Example|Here(?:'s| is) (?:an|the|a)? ?example)[.,:]?$",
-        lambda m: m[0].rsplit(". ", 1)[0] if ". " in m[0] else "",
-        text,
-    )
-    return text + "." if text and text[-1] not in '.!?`)"' else text
+def _sentences(paragraph: str) -> list[str]:
+    """Sentences that mean something away from their page, each with a full stop."""
+    text = paragraph.strip()
+    text = POINTER.sub(".", text) if text.endswith((":", ",")) else text
+    text = re.sub(r"\s+([.,])", r"\1", text).lstrip("- *")
+    found = []
+    for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"'(])", text):
+        sentence = re.sub(r"^(?:So|Then|And|Also|Finally|Of course|Again|Or),? (?=\w)", "", sentence.strip())
+        if not sentence or HOLLOW.match(sentence) or DEICTIC.search(sentence):
+            continue
+        sentence = sentence[0].upper() + sentence[1:]
+        found.append(sentence if sentence[-1] in ".!?" else sentence + ".")
+    return found
 
 
-def _shorten(text: str) -> str:
-    """At most about 90 words, whole sentences from the end: they stand next to the code."""
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text)
+def _last_words(sentences: list[str]) -> str:
+    """At most about 70 words, whole sentences, counted from the end: those stand next to the code."""
     kept: list[str] = []
     for sentence in reversed(sentences):
-        if kept and len(" ".join([sentence, *kept]).split()) > 90:
+        if kept and len(" ".join([sentence, *kept]).split()) > 70:
             break
         kept.insert(0, sentence)
-    return " ".join(kept)
+    text = " ".join(kept)
+    return text if len(text.split()) <= 110 else ""
 
 
 def slug_of(plan: Plan, goal: str) -> str:
-    """A short name for result files, from the goal or else from the heading."""
-    title = plan.block.headings[-1] if plan.block.headings else ""
-    words = [w.lower() for w in re.findall(r"[A-Za-z][A-Za-z0-9]*", re.sub(r"`[^`]*`|\"[^\"]*\"", " ", goal))]
-    words = [w for w in words if w not in STOP_WORDS][:4]
-    heading = [w.lower() for w in re.findall(r"[A-Za-z0-9]+", title) if w.lower() not in STOP_WORDS][:3]
-    return "-".join(words if len(words) >= 2 else heading or words or ["result"])[:48]
+    """A short name for result files: from an order in the goal, else from the heading and what is special in the command."""
+    prose = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", " ", goal)
+    words = [w.lower() for w in re.findall(r"[A-Za-z][A-Za-z0-9]+", prose)]
+    if is_imperative(goal):
+        chosen = [w for w in words if w not in STOP_WORDS][:3]
+    else:
+        title = re.sub(r"`[^`]*`|\([^)]*\)", " ", plan.block.headings[-1] if plan.block.headings else "")
+        chosen = [w.lower() for w in re.findall(r"[A-Za-z0-9]+", title) if w.lower() not in STOP_WORDS][:3]
+        last = [w for s in stages(plan.steps[-1]) for w in s.words[1:]]
+        special = [w.lower() for x in last for w in re.findall(r"[A-Za-z]{3,}", x) if not looks_like_path(x)]
+        chosen += [w for w in dict.fromkeys(special) if w not in chosen and w not in STOP_WORDS][:2]
+    return "-".join(chosen or ["result"])[:40].strip("-")
 
 
 def how(plan: Plan, survey: Survey) -> str:
@@ -162,43 +189,44 @@ def _filter(name: str, arguments: list[str]) -> str:
 
 
 def _tool(name: str, arguments: list[str], reads: list[str], survey: Survey) -> str:
-    options = option_names(survey.help_texts.get(name, ""))
+    others = list(arguments)
+    sub = ""
+    if len(others) > 1 and f"{name} {others[0]}" in survey.help_texts:
+        sub = others.pop(0)
+    options = option_names(survey.help_texts.get(name, "")) | option_names(survey.help_texts.get(f"{name} {sub}", ""))
+    settings, plain = _settings(others, options)
+    text = code(f"{name} {sub}".strip())
+    paths = [o for o in plain if looks_like_path(o)]
+    values = [o for o in plain if not looks_like_path(o) and o not in {"-", "--"}]
+    if paths or reads:
+        text += f" on {_listed(list(map(code, [*paths, *reads])))}"
+    if values:
+        text += f" with {_listed(list(map(code, values)))}"
+    if settings:
+        text += f"{',' if values else ''} with {_listed(settings)}"
+    return text
+
+
+def _settings(arguments: list[str], options: dict[str, tuple[str, bool]]) -> tuple[list[str], list[str]]:
+    """Options in words, and the arguments that are none."""
     settings: list[str] = []
-    others: list[str] = []
+    plain: list[str] = []
     index = 0
     while index < len(arguments):
         word = arguments[index]
         index += 1
         if not re.match(r"^--?[A-Za-z]", word) or re.search(r"\s", word.split("=")[0]):
-            others.append(word)
+            plain.append(word)
             continue
         option, _, value = word.partition("=")
-        long, takes = options.get(option, (option.lstrip("-") if option.startswith("--") else option, False))
-        if not value and takes and index < len(arguments):
+        long, takes = options.get(option, (option.lstrip("-"), False))
+        if not value and takes and index < len(arguments) and not arguments[index].startswith("-"):
             value = arguments[index]
             index += 1
-        settings.append(
-            f"{code(long)} set to {code(value)}"
-            if value
-            else f"{code(long)} switched on"
-            if option in options
-            else f"the option {code(option)}"
-        )
-    sub = (
-        others.pop(0)
-        if others and re.fullmatch(r"[a-z][a-z-]+", others[0]) and name in survey.help_texts and len(others) > 1
-        else ""
-    )
-    text = code(f"{name} {sub}".strip())
-    paths = [o for o in others if looks_like_path(o)]
-    values = [o for o in others if not looks_like_path(o) and o != "-"]
-    if paths or reads:
-        text += f" on {', '.join(map(code, [*paths, *reads]))}"
-    if values:
-        text += f" with {', '.join(map(code, values))}"
-    if settings:
-        text += f" with {_listed(settings)}"
-    return text
+        # A letter says nothing by itself: then the option is named as it is typed.
+        name = code(long if len(long) > 1 else option)
+        settings.append(f"{name} set to {code(value)}" if value else f"{name} on")
+    return settings, plain
 
 
 def _listed(parts: list[str]) -> str:
@@ -287,7 +315,7 @@ def reference(plan: Plan, survey: Survey) -> str:
     return f"“{heading}” in {code(document)}" if len(heading) < 80 else f"{code(document)}"
 
 
-def extension_of(fact: Fact, shown_language: str = "") -> str:
+def extension_of(plan: Plan, fact: Fact) -> str:
     """File name extension that fits the content."""
     text = fact.text.strip()
     if fact.kind == "csv":
@@ -298,15 +326,19 @@ def extension_of(fact: Fact, shown_language: str = "") -> str:
         return "html"
     if re.match(r"CREATE TABLE|BEGIN TRANSACTION|INSERT INTO", text):
         return "sql"
-    return {"javascript": "js", "js": "js", "css": "css", "php": "php"}.get(shown_language, "txt")
+    by_language = {"javascript": "js", "js": "js", "css": "css", "php": "php", "html": "html"}
+    if plan.shown_language in by_language:
+        return by_language[plan.shown_language]
+    return "txt"
 
 
 def result_name(plan: Plan, goal: str, fact: Fact, taken: set[str]) -> str:
     """Name of the file that keeps what is printed; unlike any name in the tree."""
     slug = slug_of(plan, goal)
-    name = f"{slug}.{extension_of(fact)}"
+    extension = extension_of(plan, fact)
+    name = f"{slug}.{extension}"
     number = 2
     while name in taken:
-        name = f"{slug}-{number}.{extension_of(fact)}"
+        name = f"{slug}-{number}.{extension}"
         number += 1
-    return str(PurePosixPath(name))
+    return name

@@ -14,10 +14,10 @@ from typing import Literal
 
 from pipeline.generators.commands import (
     SHELL_LANGUAGES,
-    UNLABELLED,
     Command,
     input_files,
     is_stateful,
+    outputs_of,
     parse_block,
     stages,
     unrunnable,
@@ -50,6 +50,8 @@ class Plan:
     """Commands; the last one gives the result."""
     shown: str | None = None
     """What the document says is printed."""
+    shown_language: str = ""
+    """Language that the document gives for what is printed."""
     comment: str = ""
     files: tuple[tuple[str, str], ...] = ()
     """Files (path relative to the working directory, text) whose content the document gives."""
@@ -88,14 +90,15 @@ def shell_plans(blocks: list[Block]) -> tuple[list[Plan], list[Refusal]]:
         commands = [replace(c, text=without_sudo(_with_alias(c.text, aliases))) for c in commands]
         shown = _output_block(blocks, index)
         if len(commands) == 1 and shown is not None and commands[0].output is None:
-            commands = [replace(commands[0], output=shown)]
+            commands = [replace(commands[0], output=shown.text)]
         for group in _groups(commands):
             bad = next((found for c in group if (found := unrunnable(c.text))), None)
             if bad:
                 refused.append(Refusal(block, group[-1].text, *bad))
             else:
                 steps = tuple(c.text for c in group)
-                plans.append(Plan("shell", block, steps, group[-1].output, group[-1].comment))
+                language = shown.language if shown is not None else ""
+                plans.append(Plan("shell", block, steps, group[-1].output, language, group[-1].comment))
     return plans, refused
 
 
@@ -114,8 +117,8 @@ def _with_alias(text: str, aliases: Mapping[str, str]) -> str:
     return aliases[match[1]] + text[match.end() :] if match and match[1] in aliases else text
 
 
-def _output_block(blocks: list[Block], index: int) -> str | None:
-    """Text of the next block when it is plainly the output of this one."""
+def _output_block(blocks: list[Block], index: int) -> Block | None:
+    """The next block, when it is plainly the output of this one."""
     if index + 1 >= len(blocks):
         return None
     block, other = blocks[index], blocks[index + 1]
@@ -123,12 +126,12 @@ def _output_block(blocks: list[Block], index: int) -> str | None:
         return None
     lead = other.prose.strip().lower()
     if other.language == "output" or (not lead and other.language not in SHELL_LANGUAGES | {""}):
-        return other.text
+        return other
     if re.fullmatch(
         r"(?:(?:the )?(?:output|outputs?|result|results in|returns|produces|prints|will (?:output|print|return))\b.{0,40}:?)",
         lead,
     ):
-        return other.text
+        return other
     return None
 
 
@@ -138,18 +141,15 @@ def _groups(commands: list[Command]) -> list[tuple[Command, ...]]:
         return [tuple(commands)]
     groups: list[tuple[Command, ...]] = []
     for index, command in enumerate(commands):
-        names = set(input_files(command.text))
+        names = set(input_files(command.text)) | outputs_of(command.text)
         needed: list[Command] = []
         for earlier in reversed(commands[:index]):
-            written = {w for s in stages(earlier.text) for w in s.writes} | (
-                set(input_files(earlier.text)) if not earlier.output else set()
-            )
-            if names & written:
+            if names & outputs_of(earlier.text):
                 needed.insert(0, earlier)
                 names |= set(input_files(earlier.text))
         if not (command.text.startswith(("mkdir ", "rm ", "touch ")) and index + 1 < len(commands)):
             groups.append((*needed, command))
-    return groups
+    return [g for i, g in enumerate(groups) if not any(set(g) < set(later) for later in groups[i + 1 :])]
 
 
 def documented_files(blocks: Iterable[Block]) -> dict[tuple[str, str], list[tuple[int, str]]]:
@@ -167,7 +167,9 @@ def documented_files(blocks: Iterable[Block]) -> dict[tuple[str, str], list[tupl
             continue
         for command in parse_block(block):
             words = [s.words for s in stages(command.text)]
-            if command.output and len(words) == 1 and words[0][0] == "cat" and len(words[0]) == 2:
+            shows = len(words) == 1 and words[0][:1] == ("cat",) and len(words[0]) == 2
+            # Used again in the same block: then it is an input, not the result of something before.
+            if command.output and shows and block.text.count(words[0][1]) > 1:
                 add(block, words[0][1], command.output)
         names = NAMED_IN_PROSE.findall(block.prose.split("\n")[-1])
         lead = block.prose.split("\n")[-1]
@@ -191,7 +193,12 @@ def resolve(plan: Plan, tree_names: set[str], documented: Mapping[tuple[str, str
     for position, step in enumerate(plan.steps):
         for name in input_files(step):
             clean = name.removeprefix("./")
-            if name.startswith(("/", "~", "..")) or clean in written or clean.rstrip("/") in tree_names:
+            if (
+                name.startswith(("~", ".."))
+                or (name.startswith("/") and not name.startswith("/tmp/"))
+                or clean in written
+                or clean.rstrip("/") in tree_names
+            ):
                 continue
             if any(existing.startswith(clean.rstrip("/") + "/") for existing in tree_names):
                 continue
@@ -202,7 +209,7 @@ def resolve(plan: Plan, tree_names: set[str], documented: Mapping[tuple[str, str
                 steps = tuple(_rename(s, name, other) for s in steps)
             else:
                 missing.append(clean)
-        written |= {w.removeprefix("./") for s in stages(steps[position]) for w in s.writes}
+        written |= {w.removeprefix("./") for w in outputs_of(steps[position])}
     return replace(
         plan, steps=steps, files=tuple(files.items()), stand_ins=tuple(stand_ins), missing=tuple(dict.fromkeys(missing))
     )
@@ -226,12 +233,12 @@ def _rename(step: str, old: str, new: str) -> str:
 
 def with_stand_ins(plan: Plan, sizes: Mapping[str, int], seed: int) -> Plan | None:
     """Replace missing inputs by shipped files of the same kind; None when there is nothing to replace by."""
-    written = {w for step in plan.steps for s in stages(step) for w in s.writes}
+    written = {w for step in plan.steps for w in outputs_of(step)}
     steps, stand_ins = plan.steps, list(plan.stand_ins)
     used: set[str] = set()
     for name in plan.missing:
-        suffix = PurePosixPath(name).suffix.lower()
-        if suffix not in DATA_SUFFIXES or name in written or _is_output(name, plan.text):
+        suffix = PurePosixPath(name).suffix.lower() or ".txt"
+        if suffix not in DATA_SUFFIXES or name in written:
             continue
         pool = [p for p in shipped(sizes, suffix) if p not in used]
         if not pool:
@@ -248,8 +255,49 @@ def with_stand_ins(plan: Plan, sizes: Mapping[str, int], seed: int) -> Plan | No
     )
 
 
-def _is_output(name: str, text: str) -> bool:
-    return bool(re.search(rf"(?:-o|-O|--out\S*|--output\S*|--save)[ =]\"?{re.escape(name)}", text))
+def fed(plan: Plan, sizes: Mapping[str, int]) -> Plan | None:
+    """A plan whose first program waits for standard input, with a shipped text given to it; None when it has an input."""
+    first = stages(plan.steps[0])[0]
+    if (
+        len(plan.steps) > 1
+        or first.reads
+        or input_files(plan.text)
+        or any(not w.startswith("-") and len(w) > 24 for w in first.words)
+    ):
+        return None
+    pool = shipped(sizes, ".txt")
+    if not pool or "\n" in plan.text:
+        return None
+    head, bar, tail = plan.text.partition("|")
+    step = f"{head.rstrip()} < {pool[0]}" + (f" |{tail}" if bar else "")
+    return replace(plan, steps=(step,), stand_ins=(*plan.stand_ins, ("standard input", pool[0])))
+
+
+def labelled_variants(plan: Plan, blocks: list[Block]) -> list[Plan]:
+    """One plan for each worked example of the document whose labelled blocks are the missing inputs.
+
+    A template engine shows `View:` and `Template:` many times, and its command once with `view.json template.html`.
+    """
+    words = {m: {w.lower() for w in re.findall(r"[A-Z]?[a-z]+", PurePosixPath(m).stem)} for m in plan.missing}
+    wanted = {m: w for m, w in words.items() if m not in {o for s in plan.steps for o in outputs_of(s)}}
+    found: list[Plan] = []
+    group: list[tuple[str, Block]] = []
+    for block in [b for b in blocks if b.document == plan.block.document]:
+        label = block.prose.split("\n")[-1].strip().rstrip(":").lower()
+        if not label.isalpha():
+            group = []
+            continue
+        if group and (block.headings != group[0][1].headings or label in {g for g, _ in group}):
+            group = []
+        group.append((label, block))
+        texts = {m: next((b.text for g, b in group if g in w), None) for m, w in wanted.items()}
+        if label in {"output", "result"} and wanted and all(texts.values()):
+            head = group[0][1]
+            prose = "\n".join(head.prose.split("\n")[:-1])
+            block = replace(head, prose=prose, section_prose=head.section_prose)
+            files = tuple((name, text + "\n") for name, text in texts.items() if text)
+            found.append(replace(plan, block=block, files=files, missing=(), shown=group[-1][1].text))
+    return found
 
 
 def shipped(sizes: Mapping[str, int], suffix: str) -> list[str]:
@@ -266,8 +314,3 @@ def shipped(sizes: Mapping[str, int], suffix: str) -> list[str]:
         if not re.search(r"(?:^|/)(?:\.pc|\.git|debian|node_modules|\.github)/|invalid|bad|broken|empty|large", n)
     ]
     return sorted(names, key=order)[:12]
-
-
-def is_shell(block: Block) -> bool:
-    """Whether the document itself says that the block holds commands (or says nothing and shows prompts)."""
-    return block.language in SHELL_LANGUAGES or block.language not in UNLABELLED

@@ -36,6 +36,11 @@ class Candidate(Record):
     reason: str = ""
 
 
+def refusal(document: str, line: int, excerpt: str, failure_class: str, reason: str) -> Candidate:
+    """A documented place that gives no task."""
+    return Candidate(document=document, line=line, excerpt=excerpt[:300], failure_class=failure_class, reason=reason)
+
+
 class Generator(Protocol):
     """Makes task candidates."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline.generators.commands import input_files, stages
-from pipeline.generators.phrasing import goal_of
+from pipeline.generators.commands import input_files, outputs_of, stages
+from pipeline.generators.phrasing import goal_of, is_imperative
 from pipeline.generators.plans import Plan
 
 PER_DOCUMENT = 14
@@ -28,7 +28,26 @@ def merit(plan: Plan) -> float:
     score += 0.4 * bool(plan.files) - 0.35 * len(plan.missing)
     score += 0.25 * min(sum(len(stages(s)) for s in plan.steps) - 1, 3)
     score += 0.3 if plan.block.document.lower().startswith("readme") else 0.0
-    return score - (1.0 if re.search(r"--?(?:help|version)\b|\s-[hvV]$", plan.text) else 0.0)
+    score += 0.4 if is_imperative(goal_of(plan)) else 0.0
+    score -= 1.0 if re.search(r"--?(?:help|version)\b|\s-[hvV]$|\bversion\(\)", plan.text) else 0.0
+    return score - (1.0 if re.search(r"\bxargs\b|\bsh -c\b|\$'|\bfor \w+ in\b|\bwhile\b", plan.text) else 0.0)
+
+
+def creators_first(plans: list[Plan], limit: int) -> list[Plan]:
+    """Plans that make a file from what is there and that others work on: run first, since the others need the result."""
+    wanted: dict[str, int] = {}
+    for plan in plans:
+        for name in plan.missing:
+            wanted[name] = wanted.get(name, 0) + 1
+
+    def serves(plan: Plan) -> int:
+        made = [m for m in plan.missing if m in {n for s in plan.steps for n in outputs_of(s)}]
+        given = plan.files or re.search(r"\becho\b|\bprintf\b|<<|\bmemory\b", plan.text) or plan.stand_ins
+        reads_only = re.search(r"(?i)\bselect\b|\b(?:rows|tables|schema|query|search|views|indexes)\b", plan.text)
+        return max((wanted[m] for m in made), default=0) if given and len(plan.missing) == 1 and not reads_only else 0
+
+    useful = sorted((p for p in plans if serves(p) > 1), key=lambda p: (-serves(p), plans.index(p)))
+    return useful[:limit]
 
 
 def pick_diverse(plans: list[Plan], limit: int) -> list[Plan]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipeline.errors import ItemRejected
 from sandbox.protocol import Sandbox
 
-MAX_HELP_PROGRAMS = 24
+MAX_HELP_CALLS = 24
 SURVEY_TIMEOUT_S = 90
 SYSTEM_FOLDERS = ("/usr/bin/", "/bin/", "/sbin/", "/usr/sbin/")
 TOOLCHAIN = {"node", "npm", "npx", "pip", "pip3", "python", "python3", "php", "go", "java", "javac", "cmake", "make"}
@@ -24,10 +24,12 @@ class Survey:
     hostname: str
     programs: dict[str, str]
     """Name -> path of the programs asked about that exist."""
+    libraries: tuple[str, ...] = ()
+    """Names, as a linker takes them, of the libraries that the image installed for the repository."""
     files: frozenset[str] = frozenset()
     """Names below the working directory, relative to it."""
     help_texts: dict[str, str] = field(default_factory=dict)
-    """Name -> what `name --help` prints, for the programs of the repository."""
+    """`name` or `name subcommand` -> what it prints with `--help`, for the programs of the repository."""
 
     @property
     def own(self) -> set[str]:
@@ -41,12 +43,23 @@ printf 'hostname\\t%s\\n' "$(cat /proc/sys/kernel/hostname)"
 for word in {words}; do
   path=$(type -P -- "$word") && printf 'program\\t%s\\t%s\\n' "$word" "$path"
 done
+for library in /usr/local/lib/lib*.so /usr/local/lib/lib*.a; do
+  test -f "$library" && basename "$library" | sed -E 's/^lib(.*)\\.(so|a)$/library\\t\\1/'
+done
 find . -name .git -prune -o -name node_modules -prune -o -type f -printf 'file\\t%P\\n' | head -20000
 """
 HELP = """
-for word in {words}; do
-  printf '\\n@@help %s\\n' "$word"; timeout 5 "$word" --help </dev/null 2>&1 | head -c 20000
-done
+cd "$(mktemp -d)"
+count=0
+while read -r program sub; do
+  count=$((count + 1))
+  {{ printf '\\n@@help %s\\n' "$program${{sub:+ $sub}}"
+    timeout 10 "$program" $sub --help </dev/null 2>&1 | head -c 20000; }} > "$count" &
+done <<'CALLS'
+{calls}
+CALLS
+wait
+cat -- *
 """
 
 
@@ -63,13 +76,21 @@ def survey(sandbox: Sandbox, words: Iterable[str]) -> Survey:
     if "workdir" not in single:
         raise ItemRejected("no_shell", f"the image does not run bash commands: {text[:200]!r}")
     files = frozenset(r[1] for r in rows if r[0] == "file" and len(r) == 2)
-    found = Survey(single["workdir"], single.get("hostname", ""), programs, files)
-    own = sorted(found.own)[:MAX_HELP_PROGRAMS]
-    if not own:
+    libraries = tuple(dict.fromkeys(r[1] for r in rows if r[0] == "library" and len(r) == 2))
+    return Survey(single["workdir"], single.get("hostname", ""), programs, libraries, files)
+
+
+def with_help(sandbox: Sandbox, found: Survey, calls: Iterable[str]) -> Survey:
+    """Add the help texts of the given calls, `program` or `program subcommand`, of the repository's own programs.
+
+    Raises SandboxUnavailable.
+    """
+    asked = sorted({call for call in calls if call.split()[0] in found.own})[:MAX_HELP_CALLS]
+    if not asked:
         return found
-    shown = _output(sandbox, HELP.format(words=" ".join(map(shlex.quote, own))))
-    parts = re.split(r"^@@help (\S+)\n", shown, flags=re.MULTILINE)[1:]
-    return Survey(found.workdir, found.hostname, programs, files, dict(zip(parts[::2], parts[1::2], strict=True)))
+    shown = _output(sandbox, HELP.format(calls="\n".join(asked)))
+    parts = re.split(r"^@@help (\S.*)\n", shown, flags=re.MULTILINE)[1:]
+    return replace(found, help_texts=dict(zip(parts[::2], parts[1::2], strict=True)))
 
 
 def _output(sandbox: Sandbox, script: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pipeline.generators.commands import is_stateful, stages
-from pipeline.generators.facts import Fact, canonical, classify
+from pipeline.generators.commands import is_stateful, outputs_of, stages
+from pipeline.generators.facts import Fact, classify, normalised_lines
 from pipeline.generators.plans import Plan
 from pipeline.generators.protocol import Start
 from pipeline.generators.survey import Survey
@@ -19,6 +19,9 @@ from sandbox.protocol import Sandbox
 STEP_TIMEOUT_S = 60.0
 MAX_FILE_BYTES = 400_000
 MAX_CREATED = 6
+MAX_PROGRAMS = 3
+PROGRAM_TIMEOUT_S = 20.0
+CHECKED = {"json", "jsonl", "csv", "table", "sqlite", "xml", "text"}
 NOISE = re.compile(
     r"(?:^|/)(?:__pycache__|\.cache|\.npm|\.config|\.local|\.git|\.pytest_cache|node_modules|CMakeFiles|\.gradle|go-build\w*|CMakeTmp)(?:/|$)"
     r"|\.(?:pyc|pyo|log|lock|tmp|swp|pid|o|d|class|bash_history)$|(?:^|/)(?:CMakeCache\.txt|cmake_install\.cmake|Makefile|CTestTestfile\.cmake)$"
@@ -36,6 +39,15 @@ FAILURE_TEXT = re.compile(
 
 
 @dataclass(frozen=True)
+class ProgramRun:
+    """What a built program printed when it was started without arguments and without input."""
+
+    path: str
+    directory: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Trial:
     """One run of one plan."""
 
@@ -44,8 +56,8 @@ class Trial:
     printed: Fact | None
     """What the last step printed on standard output, when it was kept in a file."""
     created: tuple[Fact, ...] = ()
-    built: tuple[str, ...] = ()
-    """Programs and libraries that appeared."""
+    runs: tuple[ProgramRun, ...] = ()
+    """Programs that appeared and can be started."""
     failure_class: str | None = None
     reason: str = ""
 
@@ -101,34 +113,64 @@ def run_plan(plan: Plan, start: Start, survey: Survey, output: str | None) -> Tr
         for step in steps:
             result = sandbox.execute(step, timeout_s=STEP_TIMEOUT_S)
             if result.timed_out:
-                return Trial(
-                    steps, None, failure_class="timeout", reason=f"no end within {STEP_TIMEOUT_S:.0f} s: {step[:120]}"
-                )
+                reason = f"no end within {STEP_TIMEOUT_S:.0f} s: {step[:120]}"
+                return Trial(steps, None, failure_class="timeout", reason=reason)
             if result.exit_code != 0:
                 tail = " ".join(result.output.strip().split("\n")[-2:])[:200]
                 return Trial(steps, None, failure_class="failed", reason=f"exit code {result.exit_code}: {tail}")
         printed = None
         if output is not None and (content := _get(sandbox, output)) is not None:
             printed = Fact(output, classify(output, content), content)
-        given = {f"{survey.workdir}/{name}" for p in (plan, *plan.before) for name, _ in p.files} | {output}
-        created, built = [], []
-        for change in sandbox.changes():
-            if (
-                change.kind == "deleted"
-                or change.type != "file"
-                or change.path in given
-                or _is_noise(change.path, plan, survey)
-            ):
-                continue
-            content = _get(sandbox, change.path)
-            kind = classify(change.path, content) if content is not None else "binary"
-            if kind == "executable" or re.search(r"\.(?:so(?:\.\d+)*|a|jar)$", change.path):
-                built.append(change.path)
-            elif content is not None and content.strip() and kind != "binary":
-                created.append(Fact(change.path, kind, content))
-        return Trial(steps, printed, tuple(created[:MAX_CREATED]), tuple(built))
+        silent = printed is None or not printed.text.strip()
+        writes = plan.missing or plan.kind != "shell" or any(outputs_of(step) for step in plan.steps)
+        # Looking for changes is the dearest part of a trial: skipped where printing is plainly all that happens.
+        created, runs = _left_behind(sandbox, plan, survey, output) if silent or writes else ((), ())
+        return Trial(steps, printed, created, runs)
     finally:
         sandbox.close()
+
+
+def _left_behind(
+    sandbox: Sandbox, plan: Plan, survey: Survey, output: str | None
+) -> tuple[tuple[Fact, ...], tuple[ProgramRun, ...]]:
+    """Files of interest that are new or changed, and the new programs that can be started."""
+    given = {f"{survey.workdir}/{name}" for p in (plan, *plan.before) for name, _ in p.files} | {output}
+    created: list[Fact] = []
+    programs: list[str] = []
+    for change in sandbox.changes():
+        if (
+            change.kind == "deleted"
+            or change.type != "file"
+            or change.path in given
+            or _is_noise(change.path, plan, survey)
+        ):
+            continue
+        content = _get(sandbox, change.path)
+        if change.mode & 0o111 and (content is None or content.startswith(b"\x7fELF")):
+            programs.append(change.path)
+        elif content is not None and content.strip() and classify(change.path, content) in CHECKED:
+            created.append(Fact(change.path, classify(change.path, content), content))
+    runs = [run for path in programs[:MAX_PROGRAMS] if (run := _start_program(sandbox, path, plan, survey)) is not None]
+    return tuple(created[:MAX_CREATED]), tuple(runs)
+
+
+def _start_program(sandbox: Sandbox, path: str, plan: Plan, survey: Survey) -> ProgramRun | None:
+    """Start a built program where its sources lie; None when it prints nothing stable or fails."""
+    source = next((w for s in stages(plan.steps[-1]) for w in s.words if re.search(r"/.*\.(?:c|cc|cpp|cxx)$", w)), "")
+    folder = (
+        str(PurePosixPath(survey.workdir) / PurePosixPath(source).parent) if plan.kind == "sample" else survey.workdir
+    )
+    command = f"cd {shlex.quote(folder)} && {shlex.quote(path)} < /dev/null > /tmp/printed 2>/dev/null"
+    result = sandbox.execute(command, timeout_s=PROGRAM_TIMEOUT_S)
+    printed = _get(sandbox, "/tmp/printed")
+    if result.exit_code != 0 or not printed:
+        return None
+    text = printed.decode("utf-8", "replace")
+    return (
+        None
+        if UNSTABLE.search(text) or len(text.strip()) < 12
+        else ProgramRun(path, folder, tuple(normalised_lines(text)))
+    )
 
 
 def _get(sandbox: Sandbox, path: str) -> bytes | None:
@@ -140,7 +182,7 @@ def _get(sandbox: Sandbox, path: str) -> bytes | None:
 
 
 def _is_noise(path: str, plan: Plan, survey: Survey) -> bool:
-    if path in plan.text or f"{PurePosixPath(path).parent}" in plan.text.split() and path.startswith("/tmp/"):
+    if path in plan.text:
         return False
     relative = path.removeprefix(survey.workdir + "/")
     return not path.startswith(survey.workdir + "/") or bool(NOISE.search(relative))
@@ -154,7 +196,7 @@ def unsuitable(facts: Iterable[Fact], survey: Survey) -> tuple[str, str] | None:
         return "no_effect", "nothing was printed and no file of interest changed"
     if match := UNSTABLE.search(text):
         return "not_deterministic", f"holds a time, an address or a temporary name: {match[0]!r}"
-    if any(day in text for day in _days()) or (survey.hostname and survey.hostname in text):
+    if any(day in text for day in _days()) or (len(survey.hostname) >= 12 and survey.hostname in text):
         return "not_deterministic", "holds the date of the run or the name of the host"
     if match := FAILURE_TEXT.search(text):
         return "failed", f"the result is an error message: {match[0].strip()!r}"
@@ -180,14 +222,3 @@ def _days() -> set[str]:
         for d in days
         for f in ("%Y-%m-%d", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%-d-%b-%Y", "%B %-d, %Y", "%Y/%m/%d", "%b %-d %Y")
     }
-
-
-def same(one: Trial, other: Trial) -> bool:
-    """Whether two runs ended in the same facts."""
-    if one.failure_class or other.failure_class:
-        return False
-    left = [one.printed, *one.created] if one.printed else list(one.created)
-    right = [other.printed, *other.created] if other.printed else list(other.created)
-    return [(f.path, canonical(f)) for f in left] == [
-        (f.path, canonical(f)) for f in right
-    ] and one.built == other.built

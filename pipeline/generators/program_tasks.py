@@ -1,0 +1,252 @@
+"""Tasks to write a program: it must do to any file what a documented snippet does to its own literal.
+
+The verifier runs the program on texts that the instruction does not show, so printing the documented result is not
+enough. The programs come from programs.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.generators.checks import literal
+from pipeline.generators.documents import Block, Tree
+from pipeline.generators.facts import normalised_lines
+from pipeline.generators.phrasing import code, fenced, goal_of, reference, slug_of
+from pipeline.generators.plans import Plan
+from pipeline.generators.programs import STARTS, SUFFIX, Snippet, inputs_for
+from pipeline.generators.protocol import Candidate, GeneratorInput, Start
+from pipeline.generators.survey import Survey
+from pipeline.generators.trials import UNSTABLE, write_file
+from pipeline.types import TaskInstance, Verifier, VerifierFile
+from sandbox.protocol import Sandbox
+
+MAX_SNIPPETS = 14
+HIDDEN = 2
+RUN_TIMEOUT_S = 30.0
+MAX_OUTPUT = 60_000
+
+
+VERIFIER = """import subprocess
+from pathlib import Path
+
+PROGRAM = Path({program})
+
+
+def printed(folder, text):
+    file = folder / {file}
+    file.write_text(text, encoding="utf-8")
+    run = subprocess.run(
+        [{starts}, PROGRAM, file], cwd=PROGRAM.parent, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    return [line.rstrip() for line in run.stdout.rstrip().splitlines()]
+
+
+{tests}"""
+
+
+@dataclass(frozen=True)
+class _Case:
+    text: str
+    lines: tuple[str, ...]
+
+
+class ProgramTasks:
+    """Tries snippets of one repository."""
+
+    def __init__(self, given: GeneratorInput, start: Start, survey: Survey, tree: Tree, blocks: list[Block]) -> None:
+        self._given = given
+        self._start = start
+        self._survey = survey
+        self._tree = tree
+        self._blocks = blocks
+
+    def make(self, found: list[Snippet], limit: int) -> Iterator[Candidate]:
+        """Candidates for at most `limit` tasks; every snippet is accounted for. Raises SandboxUnavailable."""
+        made = tried = 0
+        seen: set[str] = set()
+        for snippet in found:
+            if made >= limit or tried >= MAX_SNIPPETS:
+                yield self._rejected(snippet, "not_chosen", "this repository has enough programs")
+                continue
+            if snippet.source in seen or not self._goal(snippet):
+                yield self._rejected(snippet, "no_goal", "no prose of its own, or the same program stands elsewhere")
+                continue
+            seen.add(snippet.source)
+            tried += 1
+            outcome = self._try(snippet, found)
+            if isinstance(outcome, TaskInstance):
+                made += 1
+                yield Candidate(
+                    document=snippet.block.document,
+                    line=snippet.block.line,
+                    excerpt=snippet.block.text[:300],
+                    instance=outcome,
+                )
+            else:
+                yield self._rejected(snippet, *outcome)
+
+    def _try(self, snippet: Snippet, others: list[Snippet]) -> TaskInstance | tuple[str, str]:
+        name = f"{slug_of(self._plan(snippet), self._goal(snippet))}{SUFFIX[snippet.language]}"
+        if name in self._survey.files:
+            name = f"my-{name}"
+        texts = inputs_for(snippet, others, self._blocks, self._tree)
+        first = self._run(snippet, name, texts)
+        if isinstance(first, tuple):
+            return first
+        cases = _different(first)
+        if not cases or cases[0].text != snippet.example:
+            return "failed", "the documented input itself gives nothing"
+        if len(cases) < 2:
+            return "trivial", "every input gives the same result"
+        second = self._run(snippet, name, [c.text for c in cases])
+        if isinstance(second, tuple) or second != cases:
+            return "not_deterministic", "two runs printed different texts"
+        return self._instance(snippet, name, cases)
+
+    def _run(self, snippet: Snippet, name: str, texts: list[str]) -> list[_Case] | tuple[str, str]:
+        """What the program prints for each text that it accepts."""
+        sandbox = self._start()
+        try:
+            sandbox.execute(write_file(name, snippet.source), timeout_s=RUN_TIMEOUT_S)
+            sandbox.put({f"/tmp/inputs/{i}.txt": text.encode() for i, text in enumerate(texts)})
+            cases = []
+            fault = "nothing was printed"
+            for index, text in enumerate(texts):
+                command = (
+                    f"{STARTS[snippet.language]} {shlex.quote(name)} /tmp/inputs/{index}.txt > /tmp/inputs/{index}.out"
+                )
+                result = sandbox.execute(command, timeout_s=RUN_TIMEOUT_S)
+                printed = _printed(sandbox, f"/tmp/inputs/{index}.out")
+                noisy = any(
+                    word in printed
+                    for word in ("Warning: ", "Fatal error: ", "Notice: ", "Deprecated: ", "Parse Error", "/tmp/inputs")
+                )
+                if result.exit_code == 0 and printed.strip() and not noisy and not UNSTABLE.search(printed):
+                    cases.append(_Case(text, tuple(normalised_lines(printed))))
+                elif index == 0:
+                    fault = " ".join((result.output + printed).split())[:200] or fault
+                    return "failed", fault
+            return cases
+        finally:
+            sandbox.close()
+
+    def _plan(self, snippet: Snippet) -> Plan:
+        return Plan("program", snippet.block, (f"{STARTS[snippet.language]} program",))
+
+    def _goal(self, snippet: Snippet) -> str:
+        return goal_of(self._plan(snippet)) or _goal_from_code(snippet)
+
+    def _instance(self, snippet: Snippet, name: str, cases: list[_Case]) -> TaskInstance:
+        document = snippet.block.document
+        return TaskInstance(
+            repository_id=self._given.repository.repository_id,
+            image_digest=self._given.image_digest,
+            instruction=self._instruction(snippet, name, cases[0]),
+            solution=(write_file(name, snippet.source),),
+            verifier=Verifier(
+                files=(VerifierFile(path="test_program.py", content=self._verifier(snippet, name, cases)),)
+            ),
+            generator="documented",
+            language=self._given.repository.language,
+            family="written_program",
+            difficulty="medium" if len(snippet.source.splitlines()) < 16 else "hard",
+            provenance={
+                "document": document,
+                "line": str(snippet.block.line),
+                "heading": " > ".join(snippet.block.headings)[:200],
+                "document_sha256": hashlib.sha256(self._tree.read(document)).hexdigest(),
+                "kind": "program",
+                "output_documented": "no",
+            },
+        )
+
+    def _instruction(self, snippet: Snippet, name: str, shown: _Case) -> str:
+        plan = self._plan(snippet)
+        call = code(f"{STARTS[snippet.language]} {name} FILE")
+        where = reference(plan, self._survey) or code(snippet.block.document)
+        load = f" Load the library with {code(snippet.loading)}." if snippet.loading else ""
+        wordings = (
+            f"Write {code(f'{self._survey.workdir}/{name}')} so that {call} does this with the text in FILE and prints the result. "
+            f"Keep the set-up and the options of the example under {where}, which has its text built in.{load}",
+            f"The example under {where} works on a fixed text. Turn it into a program {code(f'{self._survey.workdir}/{name}')}: "
+            f"{call} reads its text from FILE instead, with everything else as in the example, and writes to standard output.{load}",
+            f"{call}, started in {code(self._survey.workdir)}, must print what the code under {where} gives when its built-in text is "
+            f"replaced by the content of FILE; no other settings change. Save the program under that name.{load}",
+        )
+        work = wordings[int(hashlib.sha256(snippet.source.encode()).hexdigest(), 16) % len(wordings)]
+        printed = "\n".join(shown.lines)
+        example = (
+            f"For a file with\n\n{fenced(shown.text)}\n\nit prints\n\n{fenced(printed)}"
+            if len(shown.lines) <= 12
+            else (
+                f"For a file with\n\n{fenced(shown.text)}\n\nit prints {len(shown.lines)} lines, from {code(shown.lines[0])} to {code(shown.lines[-1])}."
+            )
+        )
+        return "\n\n".join([self._goal(snippet), work, example, "Other files must work as well."])
+
+    def _verifier(self, snippet: Snippet, name: str, cases: list[_Case]) -> str:
+        suffix = ".md" if snippet.language == "php" and "<?php" not in cases[0].text else SUFFIX[snippet.language]
+        tests = []
+        for number, case in enumerate(cases):
+            title = "documented_text" if case.text == snippet.example else f"text_not_shown_{number}"
+            text = literal(case.text) if len(case.text) < 70 else _block(case.text)
+            tests.append(
+                f"def test_{title}(tmp_path):\n"
+                f"    assert printed(tmp_path, {text}) == {_indented(literal(list(case.lines)))}\n"
+            )
+        return VERIFIER.format(
+            program=literal(f"{self._survey.workdir}/{name}"),
+            starts=literal(STARTS[snippet.language]),
+            file=literal(f"input{suffix}"),
+            tests="\n\n".join(tests),
+        )
+
+    def _rejected(self, snippet: Snippet, failure_class: str, reason: str) -> Candidate:
+        block = snippet.block
+        return Candidate(
+            document=block.document,
+            line=block.line,
+            excerpt=block.text[:300],
+            failure_class=failure_class,
+            reason=reason,
+        )
+
+
+def _goal_from_code(snippet: Snippet) -> str:
+    """For a snippet that no prose introduces: the call that takes its text."""
+    match = re.search(r"(\$?\w+(?:->|::|\.)\w+)\((?:file_get_contents|require\(\"fs\"\))", snippet.source)
+    return f"Apply {code(match[1] + '()')} to whole files." if match else ""
+
+
+def _block(text: str) -> str:
+    """A long text as adjacent strings, one per line."""
+    lines = [literal(line) for line in text.splitlines(keepends=True)]
+    return "(\n" + "".join(f"        {line}\n" for line in lines) + "    )"
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
+
+
+def _printed(sandbox: Sandbox, path: str) -> str:
+    try:
+        return (sandbox.get(path, max_bytes=MAX_OUTPUT) or b"").decode("utf-8", "replace")
+    except ValueError:
+        return ""
+
+
+def _different(cases: list[_Case]) -> list[_Case]:
+    """The first case and those later ones whose results are new and not much longer than what can be read."""
+    chosen: list[_Case] = []
+    for case in cases:
+        if all(case.lines != c.lines for c in chosen) and (
+            not chosen or (len(case.lines) < 90 and list(case.lines) != normalised_lines(case.text))
+        ):
+            chosen.append(case)
+    rest = sorted(chosen[1:], key=lambda c: -len(c.lines))[:HIDDEN]
+    return [*chosen[:1], *(c for c in chosen[1:] if c in rest)]

@@ -1,0 +1,130 @@
+"""Tries the plans of one repository in fresh sandboxes and makes candidates of those that give the same facts twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from pipeline.generators.documents import Tree
+from pipeline.generators.facts import Fact, canonical
+from pipeline.generators.instance_text import build_instance
+from pipeline.generators.phrasing import goal_of, result_name
+from pipeline.generators.plans import DATA_SUFFIXES, Plan, fed, with_stand_ins
+from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
+from pipeline.generators.survey import Survey
+from pipeline.generators.trials import Trial, run_plan, unsuitable, writes_output
+
+STAND_IN_TRIES = 2
+
+
+class Workshop:
+    """Remembers what earlier plans made, so that later ones can work on it."""
+
+    def __init__(self, given: GeneratorInput, start: Start, survey: Survey, tree: Tree, *, max_trials: int) -> None:
+        self._given = given
+        self._start = start
+        self._survey = survey
+        self._tree = tree
+        self._trials_left = max_trials
+        self._taken: set[str] = set(survey.files)
+        self._providers: dict[str, Plan] = {}
+        self._help_used = False
+
+    def make(self, plans: list[Plan], limit: int) -> Iterator[Candidate]:
+        """At most `limit` candidates with an instance; every plan is accounted for. Raises SandboxUnavailable."""
+        made = 0
+        later: list[Plan] = []
+        for last_pass, queue in ((False, plans), (True, later)):
+            for plan in queue:
+                if made >= limit or self._trials_left <= 0:
+                    yield self._rejected(plan, "not_chosen", "this repository has enough candidates")
+                    continue
+                if not last_pass and any(PurePosixPath(m).suffix.lower() in DATA_SUFFIXES for m in plan.missing):
+                    later.append(plan)
+                    continue
+                outcome = self._one(plan, last_pass)
+                if outcome is None:
+                    later.append(plan)
+                    continue
+                made += outcome.instance is not None
+                yield outcome
+
+    def _one(self, plan: Plan, last_pass: bool) -> Candidate | None:
+        """The candidate of one plan; None when it should be tried again after the others."""
+        failure = ("missing_input", f"not in the repository: {', '.join(plan.missing)}")
+        for variant in self._variants(plan, last_pass):
+            outcome = self._try(variant)
+            if isinstance(outcome, Candidate):
+                return outcome
+            failure = outcome
+        if not last_pass and plan.missing and failure[0] in {"failed", "missing_input", "no_effect"}:
+            return None
+        return self._rejected(plan, *failure)
+
+    def _variants(self, plan: Plan, last_pass: bool) -> Iterator[Plan]:
+        """The plan as it stands, on what earlier plans made, on shipped files; what is most faithful first."""
+        covered = {m for m in plan.missing if m in self._providers}
+        if last_pass and covered:
+            before = tuple(dict.fromkeys(self._providers[m] for m in plan.missing if m in covered))
+            yield replace(plan, before=before, missing=tuple(m for m in plan.missing if m not in covered))
+        elif not last_pass or not plan.missing:
+            yield plan
+            if (variant := fed(plan, self._tree.sizes)) is not None:
+                yield variant
+        if last_pass and plan.missing:
+            for seed in range(STAND_IN_TRIES):
+                if (variant := with_stand_ins(plan, self._tree.sizes, plan.block.line + seed)) is not None:
+                    yield variant
+
+    def _try(self, plan: Plan) -> Candidate | tuple[str, str]:
+        workdir = self._survey.workdir
+        plain = not writes_output(plan) and plan.kind != "sample"
+        first = self._run(plan, f"{workdir}/documented-output" if plain else None)
+        if first.failure_class:
+            return first.failure_class, first.reason
+        for fact in first.created:
+            self._providers.setdefault(fact.path.removeprefix(workdir + "/"), plan)
+        output = None
+        facts = list(first.created)
+        if not first.created and not first.runs and first.printed is not None:
+            output = f"{workdir}/{result_name(plan, goal_of(plan), first.printed, self._taken)}"
+            facts = [first.printed]
+        problem = unsuitable(facts, self._survey) if facts or not first.runs else None
+        if problem and (problem[0] != "help_text" or self._help_used):
+            return problem
+        second = self._run(plan, output)
+        if second.failure_class:
+            return second.failure_class, f"second run: {second.reason}"
+        stable = _stable(first, second)
+        if stable is None:
+            return "not_deterministic", "two runs ended in different states"
+        instance = build_instance(self._given, plan, stable, self._survey, self._tree)
+        if isinstance(instance, tuple):
+            return instance
+        self._help_used = self._help_used or problem is not None
+        self._taken |= {PurePosixPath(f.path).name for f in [stable.printed, *stable.created] if f}
+        return Candidate(document=plan.block.document, line=plan.block.line, excerpt=plan.text[:300], instance=instance)
+
+    def _run(self, plan: Plan, output: str | None) -> Trial:
+        self._trials_left -= 1
+        return run_plan(plan, self._start, self._survey, output)
+
+    def _rejected(self, plan: Plan, failure_class: str, reason: str) -> Candidate:
+        return refusal(plan.block.document, plan.block.line, plan.text, failure_class, reason)
+
+
+def _stable(first: Trial, second: Trial) -> Trial | None:
+    """The second run, cut to the facts that are equal in both; None when none is left or what was printed differs."""
+    if first.runs != second.runs:
+        return None
+    if second.printed is not None:
+        same = first.printed is not None and _content(first.printed) == _content(second.printed)
+        return replace(second, created=()) if same else None
+    known = {f.path: _content(f) for f in first.created}
+    created = tuple(f for f in second.created if known.get(f.path) == _content(f))
+    return replace(second, created=created) if created or second.runs else None
+
+
+def _content(fact: Fact) -> tuple[str, str]:
+    return fact.kind, canonical(fact)
