@@ -128,6 +128,56 @@ python3 wordtool.py index words.txt
 ```
 """
 
+
+def ledger(name: str) -> dict[str, str | bytes]:
+    """Another repository, whose tasks have nothing in common with those of `word_tools`."""
+    return {
+        "LICENSE": MIT,
+        "Dockerfile": DOCKERFILE.format(name=name),
+        "bookings.csv": "account,amount\nrent,-700\nwages,2400\nfood,-310\nrent,-700\ninterest,12\n",
+        "ledger.py": LEDGER,
+        "README.md": LEDGER_README,
+    }
+
+
+LEDGER = '''"""Adds up bookings."""
+import csv, json, sqlite3, sys
+rows = list(csv.DictReader(open(sys.argv[2])))
+totals = {}
+for row in rows:
+    totals[row["account"]] = totals.get(row["account"], 0) + int(row["amount"])
+if sys.argv[1] == "balance":
+    print("account,total")
+    for account in sorted(totals):
+        print(f"{account},{totals[account]}")
+elif sys.argv[1] == "store":
+    database = sqlite3.connect(sys.argv[3])
+    database.execute("create table totals (account text primary key, total integer)")
+    database.executemany("insert into totals values (?, ?)", sorted(totals.items()))
+    database.commit()
+'''
+
+LEDGER_README = """# Pocket ledger
+
+A household writes down what comes in and goes out; this program answers what is left.
+
+## Balance of every account
+
+Bookings of one account are added together, and a line per account with its sum appears in comma-separated form:
+
+```sh
+python3 ledger.py balance bookings.csv
+```
+
+## Keeping sums in a database
+
+People who prefer queries let the program create an SQLite file holding one table of accounts and their sums:
+
+```sh
+python3 ledger.py store bookings.csv sums.db
+```
+"""
+
 MIT = """MIT License
 
 Copyright (c) 2026 Nobody
@@ -144,4 +194,3 @@ THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLI
 """
 
 FRUIT = ["apple", "banana", "banana", "cherry", "date", "elderberry", "fig", "apple", "grape", "apricot"]
-TOOLS = ["hammer", "saw", "saw", "screwdriver", "pliers", "axe", "chisel", "hammer", "anvil", "spanner", "plane"]

@@ -15,7 +15,7 @@ from pipeline.schemas import TABLES, to_rows
 from pipeline.snapshots import versions
 from pipeline.tables import Store
 from sandbox.engine import connect, owner_is_alive
-from tests.integration.projects import DOCKERFILE, FRUIT, PROJECT, TOOLS, Project, word_tools
+from tests.integration.projects import DOCKERFILE, FRUIT, PROJECT, Project, ledger, word_tools
 
 pytestmark = pytest.mark.docker
 
@@ -64,7 +64,7 @@ def test_a_second_run_does_nothing_and_a_new_repository_alone_is_worked_on(
     assert recorded(project) == first
     assert [version.version for version in versions(project.data, "terminal")] == ["v0001"]
 
-    project.add("tools", word_tools("tools", TOOLS))
+    project.add("ledger", ledger("ledger"))
     project.touchstone("run")
     assert first < recorded(project)
     new = {key for _, key, at in recorded(project) - first}
@@ -77,7 +77,7 @@ def test_killed_at_three_stages_nothing_is_lost_doubled_or_done_again(make_proje
     whole, cut = make_project("whole"), make_project("cut")
     for project in (whole, cut):
         project.add("fruit", word_tools("fruit", FRUIT))
-        project.add("tools", word_tools("tools", TOOLS))
+        project.add("ledger", ledger("ledger"))
     whole.touchstone("run")
 
     for stage in ("build", "instances", "rollout"):
@@ -145,11 +145,9 @@ def test_bad_repositories_become_rows_with_a_reason_and_the_run_goes_on(make_pro
     huge = project.add("huge", {"a.py": "print(1)\n"})
     with (huge / "dump.bin").open("wb") as file:
         file.truncate(2**30)
-    endless = word_tools("endless", TOOLS)
+    endless = ledger("endless")
     project.add("endless", endless | {"Dockerfile": DOCKERFILE.format(name="endless") + "RUN sleep 100000\n"})
-    crlf = project.add(
-        "crlf", word_tools("crlf", TOOLS) | {"run.sh": b"#!/bin/sh\r\nls\r\n", "latin.txt": b"caf\xe9\n"}
-    )
+    crlf = project.add("crlf", ledger("crlf") | {"run.sh": b"#!/bin/sh\r\nls\r\n", "latin.txt": b"caf\xe9\n"})
     (crlf / os.fsdecode(b"na\xefve.txt")).write_text("x")
 
     project.touchstone("run")
