@@ -15,6 +15,7 @@ from pipeline.generators.facts import (
     Fact,
     Json,
     Kind,
+    ProgramRun,
     Rows,
     SqlTable,
     csv_rows,
@@ -416,12 +417,24 @@ CHECKS: dict[Kind, Callable[[Writer, Fact, str], None]] = {
 }
 
 
-def add_program_check(writer: Writer, path: str, directory: str, lines: list[str], subject: str) -> None:
+def add_program_check(writer: Writer, run: ProgramRun, subject: str) -> None:
     """Add tests that a program was built and that, run as a child, it prints the expected lines."""
+    name = writer.path(run.path)
+    lines = list(run.lines)
+    if not lines:
+        writer.needs("os")
+        checks = [f"assert {literal(message)}.encode() in program" for message in run.messages]
+        writer.test(f"{subject} may be started", f"assert os.access({name}, os.X_OK)")
+        writer.test(
+            f"{subject} is compiled from its sources",
+            f"program = {name}.read_bytes()",
+            'assert program[:4] == b"\\x7fELF"',
+            *checks,
+        )
+        return
     writer.needs("subprocess")
-    name = writer.path(path)
     writer.test(f"{subject} is a compiled program", f'assert {name}.read_bytes()[:4] == b"\\x7fELF"')
-    call = f"run = subprocess.run([str({name})], cwd={literal(directory)}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)"
+    call = f"run = subprocess.run(\n    [{name}], cwd={literal(run.directory)}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60\n)"
     printed = "printed = [line.rstrip() for line in run.stdout.rstrip().splitlines()]"
     if len(literal(lines)) <= MAX_LITERAL:
         writer.test(

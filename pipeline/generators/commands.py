@@ -41,6 +41,9 @@ PLACEHOLDER = re.compile(
     r"<[A-Za-z][\w .|/-]*>(?!\()|(?<=\s)\[[\w<-][^\]\n\"'|&;]*\](?=\s|$)|(?<![\w./])\.\.\.(?![\w/])|…|\bpath/to\b|/path/|\byour[-_ ]?\w+|\bmy-?app\b|\bFOO_?BAR\b|\{\{"
 )
 SERVER = re.compile(r"&\s*$|(?<![\w./-])(?:serve|runserver|http\.server|watch)(?=\s|$)")
+TEST_SUITE = re.compile(
+    r"(?<![\w./-])(?:go test|npm (?:test|run)|make (?:test|check)|ctest|pytest|phpunit|tox|rake|cargo test|mocha|tap)\b"
+)
 STATEFUL = re.compile(
     r"^\s*(?:cd|pushd|export|source|\.|alias|set|shopt|unset|function|declare)\s|^\s*\w+=\S*\s*$|^\s*\w+\s*\(\)\s*\{"
 )
@@ -195,6 +198,7 @@ def unrunnable(command: str) -> tuple[str, str] | None:
     """(failure class, reason) when the text alone shows that the command cannot be used, else None."""
     visible = _without_quotes(command)
     for pattern, failure, reason in (
+        (TEST_SUITE, "test_suite", "runs the repository's own tests, whose output is a log"),
         (CONTAINERS, "needs_engine", "works on containers or services"),
         (NETWORK, "needs_network", "installs or downloads"),
         (URL, "needs_network", "names a remote address"),

@@ -14,14 +14,16 @@ from pydantic import Field
 
 from pipeline.generators.commands import first_words, parse_block, stages
 from pipeline.generators.documents import Block, Tree, read_blocks
+from pipeline.generators.novelty import Novelty
 from pipeline.generators.phrasing import goal_of
 from pipeline.generators.plans import Plan, Refusal, documented_files, labelled_variants, resolve, shell_plans
 from pipeline.generators.program_tasks import ProgramTasks
-from pipeline.generators.programs import snippets
+from pipeline.generators.programs import complete_programs, snippets
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
 from pipeline.generators.samples import sample_plans
 from pipeline.generators.selection import creators_first, pick_diverse
 from pipeline.generators.survey import Survey, survey, with_help
+from pipeline.generators.targets import target_plans
 from pipeline.generators.workshop import Workshop
 from pipeline.types import Record
 
@@ -47,14 +49,16 @@ TOOLCHAIN = {
 class DocumentedConfig(Record):
     """How much is tried per repository."""
 
-    max_plans: int = Field(default=16, gt=0)
+    max_plans: int = Field(default=26, gt=0)
     """Documented commands tried."""
-    max_trials: int = Field(default=40, gt=0)
+    max_trials: int = Field(default=44, gt=0)
     """Sandboxes started for them."""
     max_candidates: int = Field(default=10, gt=0)
     """Candidates after which trying stops; a little more than what is admitted, since some are near copies."""
     max_programs: int = Field(default=5, gt=0)
-    """Of these, at most so many programs to be written and so many sample programs to be built."""
+    """Of these, at most so many programs to be written and so many programs to be built."""
+    max_bundles: int = Field(default=2, ge=0)
+    """Tasks in several parts, made of what alone would be a near copy."""
 
 
 class Documented:
@@ -83,12 +87,15 @@ class Documented:
             for r in [*(r for r in refused if _meant_as_shell(r.block, found)), *more]
         )
         yield from (_not_chosen(plan) for plan in usable if plan not in chosen)
-        programs = ProgramTasks(given, start, found, tree, blocks)
+        novelty = Novelty()
+        programs = ProgramTasks(given, start, found, tree, blocks, novelty)
         yield from programs.make(snippets(blocks, tree, given.repository.language), self._config.max_programs)
-        workshop = Workshop(given, start, found, tree, max_trials=self._config.max_trials)
-        samples = sample_plans(tree, given.repository.language, found)
-        yield from workshop.make(samples, self._config.max_programs)
+        workshop = Workshop(given, start, found, tree, novelty, max_trials=self._config.max_trials)
+        language = given.repository.language
+        built = [*sample_plans(tree, language, found), *complete_programs(blocks, language), *target_plans(tree)]
+        yield from workshop.make(built, self._config.max_programs)
         yield from workshop.make(chosen, self._config.max_candidates)
+        yield from workshop.bundles(self._config.max_bundles)
 
     def _chosen(self, usable: list[Plan]) -> list[Plan]:
         creators = creators_first(usable, MAX_CREATORS)
@@ -104,7 +111,9 @@ def _usable(plans: list[Plan], blocks: list[Block], found: Survey, tree: Tree) -
     for plan in plans:
         words = {w for step in plan.steps for w in first_words(step)}
         unknown = sorted(w for w in words if w not in found.programs and w not in names)
-        if unknown and _meant_as_shell(plan.block, found):
+        # A listing of options or a piece of prose gives many of these: one row says it for the block.
+        told = any(r.block == plan.block for r in refused[-1:])
+        if unknown and _meant_as_shell(plan.block, found) and not told:
             refused.append(
                 Refusal(plan.block, plan.text, "unknown_command", f"not in the image: {', '.join(unknown)[:100]}")
             )

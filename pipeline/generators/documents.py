@@ -52,8 +52,8 @@ class Block:
     """The code, newline-separated, without trailing newline."""
     section_prose: str = ""
     """First paragraph of the section, for blocks that are introduced by nothing but 'or:'."""
-    following: str = ""
-    """First paragraph after the block, when no heading comes between."""
+    opening: str = ""
+    """First paragraph of the document."""
 
 
 @dataclass
@@ -183,21 +183,20 @@ class _Collector:
         self._headings: list[tuple[int, str]] = []
         self._prose: list[str] = []
         self._section: str = ""
-        self._open = False
+        self._opening = ""
 
     def heading(self, level: int, title: str) -> None:
         self._headings = [h for h in self._headings if h[0] < level] + [(level, plain(title))]
-        self._prose, self._section, self._open = [], "", False
+        self._prose, self._section = [], ""
 
     def paragraph(self, text: str) -> None:
         text = plain(text)
         if not text:
             return
         self._section = self._section or text
+        if not self._opening and len(text.split()) > 3 and not text.startswith(("[", "!", ">")):
+            self._opening = text
         self._prose.append(text)
-        if self._open:
-            self.blocks[-1] = Block(**{**self.blocks[-1].__dict__, "following": text})
-            self._open = False
 
     def block(self, line: int, language: str, text: str) -> None:
         text = text.rstrip("\n").expandtabs(8) if language in {"", "text"} else text.rstrip("\n")
@@ -205,8 +204,8 @@ class _Collector:
             return
         titles = tuple(title for _, title in self._headings)
         prose = "\n".join(self._prose[-2:])
-        self.blocks.append(Block(self.document, line, titles, prose, language, text, self._section))
-        self._prose, self._open = [], True
+        self.blocks.append(Block(self.document, line, titles, prose, language, text, self._section, self._opening))
+        self._prose = []
 
 
 def plain(text: str) -> str:
@@ -352,7 +351,8 @@ def _roff_to_text(text: str) -> str:
     out: list[str] = []
     literal = False
     for line in text.split("\n"):
-        line = re.sub(r"\\f[BIRP]|\\&|\\/|\\,", "", line).replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\")
+        line = re.sub(r"\\f[BIRP]|\\&|\\/|\\,", "", line).replace("\\-", "-").replace("\\e", "\\")
+        line = line.replace("\\(aq", "'").replace("\\(dq", '"').replace("\\(ti", "~").replace("\\(ha", "^")
         macro, _, rest = line.partition(" ")
         rest = rest.strip().strip('"')
         if macro in {".SH", ".SS", ".Sh", ".Ss"}:

@@ -39,6 +39,18 @@ class Fact:
         return normalised_lines(self.text)
 
 
+@dataclass(frozen=True)
+class ProgramRun:
+    """A program that was built."""
+
+    path: str
+    directory: str
+    lines: tuple[str, ...]
+    """What it prints when started without arguments and without input; empty when that says nothing."""
+    messages: tuple[str, ...] = ()
+    """Texts of the sources that the program holds, for one that cannot be run by itself."""
+
+
 def normalised_lines(text: str) -> list[str]:
     """Lines without trailing blanks, without empty lines at the end."""
     return [line.rstrip() for line in text.rstrip().splitlines()]

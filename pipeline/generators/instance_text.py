@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
 from pipeline.generators.checks import Writer, add_checks, add_program_check
 from pipeline.generators.commands import stages
 from pipeline.generators.documents import Tree
-from pipeline.generators.facts import Fact
+from pipeline.generators.facts import Fact, ProgramRun
 from pipeline.generators.phrasing import code, fenced, goal_of, how, inputs, reference, shape, slug_of
 from pipeline.generators.plans import Plan
 from pipeline.generators.protocol import GeneratorInput
 from pipeline.generators.survey import Survey
-from pipeline.generators.trials import ProgramRun, Trial
+from pipeline.generators.trials import Trial
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 
 GENERATOR = "documented"
+NUMBERS = {2: "two", 3: "three"}
+BUNDLE_OPENINGS = (
+    "{count} results are wanted, all along the lines of {document}. Paths are relative to {place}.",
+    "{document} shows how to get these {count} things; make all of them in {place}.",
+    "There are {count} parts to this, independent of each other, done in {place} with what {document} describes.",
+)
 
 
 def build_instance(
@@ -39,15 +47,65 @@ def build_instance(
         language=given.repository.language,
         family=_family(plan, trial, runs),
         difficulty=_difficulty(plan),
-        provenance={
-            "document": plan.block.document,
-            "line": str(plan.block.line),
-            "heading": " > ".join(plan.block.headings)[:200],
-            "document_sha256": hashlib.sha256(tree.read(plan.block.document)).hexdigest(),
-            "kind": plan.kind,
-            "output_documented": "yes" if plan.shown else "no",
-        },
+        provenance=_provenance(plan, tree),
     )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a task with several."""
+
+    plan: Plan
+    trial: Trial
+
+
+def build_bundle(given: GeneratorInput, parts: Sequence[Part], survey: Survey, tree: Tree) -> TaskInstance:
+    """One task of several independent results."""
+    first = parts[0].plan.block
+    writer = Writer()
+    paragraphs = [
+        _choice(parts[0].plan, BUNDLE_OPENINGS).format(
+            count=NUMBERS[len(parts)], document=code(first.document), place=code(survey.workdir)
+        )
+    ]
+    known: set[str] = set()
+    steps: list[str] = []
+    for number, part in enumerate(parts, 1):
+        plan, trial = part.plan, part.trial
+        facts = [trial.printed] if trial.printed else list(trial.created)
+        runs = [] if trial.printed else list(trial.runs)
+        for fact in facts:
+            add_checks(writer, fact, PurePosixPath(fact.path).stem)
+        for run in runs:
+            add_program_check(writer, run, PurePosixPath(run.path).name)
+        paragraphs.append(
+            f"{number}. " + _body(plan, facts, runs, survey, known, brief=True).replace("\n\n", "\n\n   ")
+        )
+        steps += [s for s in trial.steps if s not in steps]
+    return TaskInstance(
+        repository_id=given.repository.repository_id,
+        image_digest=given.image_digest,
+        instruction="\n\n".join(paragraphs),
+        solution=tuple(steps),
+        verifier=Verifier(files=(VerifierFile(path="test_state.py", content=writer.text()),)),
+        generator=GENERATOR,
+        language=given.repository.language,
+        family="several_results",
+        difficulty="hard" if sum(_weight(p.plan) for p in parts) >= 6 else "medium",
+        provenance=_provenance(parts[0].plan, tree) | {"lines": ",".join(str(p.plan.block.line) for p in parts)},
+    )
+
+
+def _provenance(plan: Plan, tree: Tree) -> dict[str, str]:
+    document = plan.block.document
+    return {
+        "document": document,
+        "line": str(plan.block.line),
+        "heading": " > ".join(plan.block.headings)[:200],
+        "document_sha256": hashlib.sha256(tree.read(document)).hexdigest(),
+        "kind": plan.kind,
+        "output_documented": "yes" if plan.shown else "no",
+    }
 
 
 def _verifier(plan: Plan, goal: str, facts: list[Fact], runs: list[ProgramRun]) -> str:
@@ -57,7 +115,7 @@ def _verifier(plan: Plan, goal: str, facts: list[Fact], runs: list[ProgramRun]) 
     for fact in facts:
         add_checks(writer, fact, _subject(plan, goal, fact, len(facts)))
     for run in runs:
-        add_program_check(writer, run.path, run.directory, list(run.lines), PurePosixPath(run.path).name)
+        add_program_check(writer, run, PurePosixPath(run.path).name)
     return writer.text()
 
 
@@ -90,17 +148,26 @@ def _weight(plan: Plan) -> float:
 
 
 def _instruction(plan: Plan, goal: str, facts: list[Fact], runs: list[ProgramRun], survey: Survey) -> str:
-    known: set[str] = set()
+    return goal + "\n\n" + _body(plan, facts, runs, survey, set(), brief=False)
+
+
+def _body(
+    plan: Plan, facts: list[Fact], runs: list[ProgramRun], survey: Survey, known: set[str], *, brief: bool
+) -> str:
+    """What is given, what is to be done and what must come out; with the goal in front when `brief`."""
     printed = facts[0] if facts and is_printed(plan, facts[0]) else None
-    paragraphs = [goal]
+    paragraphs = []
     for earlier in plan.before:
-        paragraphs += [_given(earlier, known), f"Before that: {_lower(how(earlier, survey))}"]
+        setup = _given(earlier, known)
+        if setup or earlier.text not in known:
+            paragraphs += [setup, f"Before that: {_lower(how(earlier, survey))}"]
+        known.add(earlier.text)
     paragraphs.append(_given(plan, known))
-    paragraphs.append(_work(plan, printed, survey))
-    if printed is not None:
-        paragraphs.append(_capital(shape(printed, with_name=False)))
-    else:
-        paragraphs.append("\n".join([*(_capital(shape(f, with_name=True)) for f in facts), *map(_run_shape, runs)]))
+    result = _capital(shape(printed, with_name=False)) if printed is not None else ""
+    if not result:
+        result = "\n".join([*(_capital(shape(f, with_name=True)) for f in facts), *map(_run_shape, runs)])
+    work = _work(plan, printed, survey, brief=brief)
+    paragraphs += [f"{goal_of(plan)} {work} {result}"] if brief else [work, result]
     return "\n\n".join(p for p in paragraphs if p)
 
 
@@ -110,6 +177,8 @@ def is_printed(plan: Plan, fact: Fact) -> bool:
 
 
 def _run_shape(run: ProgramRun) -> str:
+    if not run.lines:
+        return f"{code(run.path)} must be the compiled program, ready to be started."
     where = f", started in {code(run.directory)} without arguments,"
     count = len(run.lines)
     text = f"{code(run.path)}{where} exits with 0 and prints "
@@ -123,12 +192,15 @@ def _given(plan: Plan, known: set[str]) -> str:
     known |= {name for name, _ in files}
     if not files:
         return ""
+    if plan.kind == "program":
+        where = f"“{plan.block.headings[-1]}” in " if plan.block.headings else ""
+        return f"Save the program that stands under {where}{code(plan.block.document)} as {code(files[0][0])}."
     return _choice(plan, ("Create", "Start with", "Make", "Needed first:")) + " " + inputs(files)
 
 
-def _work(plan: Plan, printed: Fact | None, survey: Survey) -> str:
+def _work(plan: Plan, printed: Fact | None, survey: Survey, *, brief: bool) -> str:
     place = code(survey.workdir)
-    details = reference(plan, survey)
+    details = "" if brief else reference(plan, survey)
     more = (
         _choice(plan, (f"Details: {details}.", f"See {details}.", f"{details} explains more.", "")) if details else ""
     )

@@ -62,6 +62,9 @@ def goal_of(plan: Plan) -> str:
         sentences = _sentences(paragraphs[-2]) + sentences
     if not _tells(" ".join(sentences)):
         sentences = [s for s in _sentences(block.section_prose) if s not in sentences] + sentences
+    if not _tells(" ".join(sentences)):
+        title = block.headings[-1].rstrip(".:") + "." if block.headings and len(block.headings) > 1 else ""
+        sentences = [*([title] if title else []), *_sentences(block.opening)[:1]]
     text = _last_words(sentences)
     return text if _tells(text) else ""
 
@@ -128,7 +131,8 @@ def how(plan: Plan, survey: Survey) -> str:
                 phrases.append(phrase if stage.joined_by != "|" else _piped(phrase))
         if phrases:
             sentences.append(_join(phrases))
-    return " ".join(s[0].upper() + s[1:] + "." for s in sentences)
+    errors = " Messages on standard error belong to the output." if any("2>&1" in s for s in plan.steps) else ""
+    return " ".join(s[0].upper() + s[1:] + "." for s in sentences) + errors
 
 
 def _join(phrases: list[str]) -> str:

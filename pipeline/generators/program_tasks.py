@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pipeline.generators.checks import literal
 from pipeline.generators.documents import Block, Tree
 from pipeline.generators.facts import normalised_lines
+from pipeline.generators.novelty import Novelty
 from pipeline.generators.phrasing import code, fenced, goal_of, reference, slug_of
 from pipeline.generators.plans import Plan
 from pipeline.generators.programs import STARTS, SUFFIX, Snippet, inputs_for
@@ -58,18 +59,21 @@ class _Case:
 class ProgramTasks:
     """Tries snippets of one repository."""
 
-    def __init__(self, given: GeneratorInput, start: Start, survey: Survey, tree: Tree, blocks: list[Block]) -> None:
+    def __init__(
+        self, given: GeneratorInput, start: Start, survey: Survey, tree: Tree, blocks: list[Block], novelty: Novelty
+    ) -> None:
         self._given = given
         self._start = start
         self._survey = survey
         self._tree = tree
         self._blocks = blocks
+        self._novelty = novelty
 
     def make(self, found: list[Snippet], limit: int) -> Iterator[Candidate]:
         """Candidates for at most `limit` tasks; every snippet is accounted for. Raises SandboxUnavailable."""
         made = tried = 0
         seen: set[str] = set()
-        for snippet in found:
+        for snippet in _in_turns(found):
             if made >= limit or tried >= MAX_SNIPPETS:
                 yield self._rejected(snippet, "not_chosen", "this repository has enough programs")
                 continue
@@ -80,7 +84,7 @@ class ProgramTasks:
             tried += 1
             outcome = self._try(snippet, found)
             if isinstance(outcome, TaskInstance):
-                made += 1
+                made += self._novelty.take(outcome)
                 yield Candidate(
                     document=snippet.block.document,
                     line=snippet.block.line,
@@ -215,6 +219,16 @@ class ProgramTasks:
             failure_class=failure_class,
             reason=reason,
         )
+
+
+def _in_turns(found: list[Snippet]) -> list[Snippet]:
+    """The first of each document, then the second of each, and so on."""
+    seen: dict[str, int] = {}
+    turns = []
+    for snippet in found:
+        turns.append(seen.get(snippet.block.document, 0))
+        seen[snippet.block.document] = turns[-1] + 1
+    return [snippet for _, _, snippet in sorted(zip(turns, range(len(found)), found, strict=True), key=lambda x: x[:2])]
 
 
 def _goal_from_code(snippet: Snippet) -> str:

@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipeline.generators.documents import Block, Tree
+from pipeline.generators.plans import Plan
 
 MAX_INPUT = 1500
 MAX_EARLIER_BLOCKS = 4
 BLOCK_LANGUAGES = {
     "php": {"php"},
     "javascript": {"js", "javascript", "node"},
+}
+COMPLETE = {
+    "go": ((r"^package main$", r"^func main\(\)"), "program{number}/main.go", "go run"),
+    "python": ((r"^import |^from ", r"^print\("), "program{number}.py", "python3"),
 }
 LITERAL = {
     "php": re.compile(
@@ -75,6 +80,21 @@ def snippets(blocks: list[Block], tree: Tree, language: str) -> list[Snippet]:
         if loading is None:
             continue
         found.append(Snippet(block, language, _assembled(printing, loading, language), example, loading))
+    return found
+
+
+def complete_programs(blocks: list[Block], language: str) -> list[Plan]:
+    """Programs that stand complete in a document and need no input, to be run as they are."""
+    if language not in COMPLETE:
+        return []
+    marks, name, run = COMPLETE[language]
+    found = []
+    for number, block in enumerate(b for b in blocks if b.language == language):
+        if all(re.search(m, block.text, re.MULTILINE) for m in marks) and not re.search(
+            r"\.\.\.$|k8s\.io", block.text, re.MULTILINE
+        ):
+            path = name.format(number=number + 1)
+            found.append(Plan("program", block, (f"{run} {path}",), files=((path, block.text + "\n"),)))
     return found
 
 

@@ -29,15 +29,19 @@ def sample_plans(tree: Tree, language: str, survey: Survey) -> list[Plan]:
     names = [n for n in names if re.search(r"\bmain\s*\(", tree.text(n))]
     found = []
     for name in names:
-        block = _introduction(tree, name)
-        if block is None:
-            continue
+        block = _introduction(tree, name) or _standing_alone(tree, name)
         stem = PurePosixPath(name).stem.replace("_", "-")
         links = " ".join(f"-l{lib}" for lib in survey.libraries)
         plan = Plan("sample", block, (f"mkdir -p bin && {compiler} -O1 -o bin/{stem} {name} {links}".rstrip(),))
         if goal_of(plan):
             found.append(plan)
     return found[:MAX_SAMPLES]
+
+
+def _standing_alone(tree: Tree, name: str) -> Block:
+    """For a sample that no document speaks of: the source is its own document."""
+    prose = f"{name} is a sample program that shows how to use the library."
+    return Block(name, 1, (), prose, "", tree.text(name), prose)
 
 
 def _introduction(tree: Tree, name: str) -> Block | None:

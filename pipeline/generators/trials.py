@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipeline.generators.commands import is_stateful, outputs_of, stages
-from pipeline.generators.facts import Fact, classify, normalised_lines
+from pipeline.generators.facts import Fact, ProgramRun, classify, normalised_lines
 from pipeline.generators.plans import Plan
 from pipeline.generators.protocol import Start
 from pipeline.generators.survey import Survey
 from sandbox.protocol import Sandbox
 
-STEP_TIMEOUT_S = 60.0
+STEP_TIMEOUT_S = 30.0
 MAX_FILE_BYTES = 400_000
 MAX_CREATED = 6
 MAX_PROGRAMS = 3
+MAX_PROGRAM_BYTES = 4_000_000
+# A sentence or a usage line, as only the sources of the program hold it.
+MESSAGE = re.compile(rb"(?<=\0)[A-Za-z][A-Za-z0-9 ,.:'<>\[\]|-]{17,70}(?=[\n\0])")
 PROGRAM_TIMEOUT_S = 20.0
 CHECKED = {"json", "jsonl", "csv", "table", "sqlite", "xml", "text"}
 NOISE = re.compile(
@@ -36,15 +39,6 @@ FAILURE_TEXT = re.compile(
     r"|unrecognized (?:option|argument)|cannot open|Error: ",
     re.MULTILINE,
 )
-
-
-@dataclass(frozen=True)
-class ProgramRun:
-    """What a built program printed when it was started without arguments and without input."""
-
-    path: str
-    directory: str
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -146,7 +140,7 @@ def _left_behind(
         ):
             continue
         content = _get(sandbox, change.path)
-        if change.mode & 0o111 and (content is None or content.startswith(b"\x7fELF")):
+        if change.mode & 0o111 and (content is None or content.startswith(b"\x7fELF")) and ".so" not in change.path:
             programs.append(change.path)
         elif content is not None and content.strip() and classify(change.path, content) in CHECKED:
             created.append(Fact(change.path, classify(change.path, content), content))
@@ -155,7 +149,7 @@ def _left_behind(
 
 
 def _start_program(sandbox: Sandbox, path: str, plan: Plan, survey: Survey) -> ProgramRun | None:
-    """Start a built program where its sources lie; None when it prints nothing stable or fails."""
+    """Start a built program where its sources lie; None when it prints nothing stable and holds no message either."""
     source = next((w for s in stages(plan.steps[-1]) for w in s.words if re.search(r"/.*\.(?:c|cc|cpp|cxx)$", w)), "")
     folder = (
         str(PurePosixPath(survey.workdir) / PurePosixPath(source).parent) if plan.kind == "sample" else survey.workdir
@@ -163,14 +157,18 @@ def _start_program(sandbox: Sandbox, path: str, plan: Plan, survey: Survey) -> P
     command = f"cd {shlex.quote(folder)} && {shlex.quote(path)} < /dev/null > /tmp/printed 2>/dev/null"
     result = sandbox.execute(command, timeout_s=PROGRAM_TIMEOUT_S)
     printed = _get(sandbox, "/tmp/printed")
-    if result.exit_code != 0 or not printed:
+    text = (printed or b"").decode("utf-8", "replace")
+    if result.exit_code == 0 and len(text.strip()) >= 12 and not UNSTABLE.search(text):
+        return ProgramRun(path, folder, tuple(normalised_lines(text)))
+    try:
+        content = sandbox.get(path, max_bytes=MAX_PROGRAM_BYTES) or b""
+    except ValueError:
         return None
-    text = printed.decode("utf-8", "replace")
-    return (
-        None
-        if UNSTABLE.search(text) or len(text.strip()) < 12
-        else ProgramRun(path, folder, tuple(normalised_lines(text)))
+    found = dict.fromkeys(
+        m[0].decode() for m in MESSAGE.finditer(content) if b"GLIBC" not in m[0] and b"GCC" not in m[0]
     )
+    messages = tuple(sorted(found, key=lambda m: (-len(m), m))[:3])
+    return ProgramRun(path, folder, (), messages) if len(messages) == 3 else None
 
 
 def _get(sandbox: Sandbox, path: str) -> bytes | None:
@@ -182,8 +180,8 @@ def _get(sandbox: Sandbox, path: str) -> bytes | None:
 
 
 def _is_noise(path: str, plan: Plan, survey: Survey) -> bool:
-    if path in plan.text:
-        return False
+    if path in plan.text or (plan.kind == "program" and path.startswith("/tmp/") and path != "/tmp/printed"):
+        return bool(re.search(r"go-build|/\.", path))
     relative = path.removeprefix(survey.workdir + "/")
     return not path.startswith(survey.workdir + "/") or bool(NOISE.search(relative))
 

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 
 from pipeline.generators.documents import Tree
 from pipeline.generators.facts import Fact, canonical
-from pipeline.generators.instance_text import build_instance
+from pipeline.generators.instance_text import Part, build_bundle, build_instance
+from pipeline.generators.novelty import Novelty
 from pipeline.generators.phrasing import goal_of, result_name
 from pipeline.generators.plans import DATA_SUFFIXES, Plan, fed, with_stand_ins
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
@@ -16,12 +17,15 @@ from pipeline.generators.survey import Survey
 from pipeline.generators.trials import Trial, run_plan, unsuitable, writes_output
 
 STAND_IN_TRIES = 2
+PARTS = 3
 
 
 class Workshop:
     """Remembers what earlier plans made, so that later ones can work on it."""
 
-    def __init__(self, given: GeneratorInput, start: Start, survey: Survey, tree: Tree, *, max_trials: int) -> None:
+    def __init__(
+        self, given: GeneratorInput, start: Start, survey: Survey, tree: Tree, novelty: Novelty, *, max_trials: int
+    ) -> None:
         self._given = given
         self._start = start
         self._survey = survey
@@ -30,6 +34,8 @@ class Workshop:
         self._taken: set[str] = set(survey.files)
         self._providers: dict[str, Plan] = {}
         self._help_used = False
+        self._novelty = novelty
+        self._spare: list[Part] = []
 
     def make(self, plans: list[Plan], limit: int) -> Iterator[Candidate]:
         """At most `limit` candidates with an instance; every plan is accounted for. Raises SandboxUnavailable."""
@@ -50,6 +56,23 @@ class Workshop:
                 made += outcome.instance is not None
                 yield outcome
 
+    def bundles(self, limit: int) -> Iterator[Candidate]:
+        """Tasks of several parts, each part one that alone would be a near copy of an earlier task."""
+        kinds: dict[str, list[Part]] = {}
+        for part in self._spare:
+            kinds.setdefault(part.plan.block.document, []).append(part)
+        made = 0
+        for parts in sorted(kinds.values(), key=len, reverse=True):
+            for start in range(0, len(parts) - 1, PARTS):
+                group = parts[start : start + PARTS]
+                if made >= limit or len(group) < 2:
+                    break
+                block = group[0].plan.block
+                instance = build_bundle(self._given, group, self._survey, self._tree)
+                made += 1
+                text = "\n".join(p.plan.text for p in group)
+                yield Candidate(document=block.document, line=block.line, excerpt=text[:300], instance=instance)
+
     def _one(self, plan: Plan, last_pass: bool) -> Candidate | None:
         """The candidate of one plan; None when it should be tried again after the others."""
         failure = ("missing_input", f"not in the repository: {', '.join(plan.missing)}")
@@ -58,6 +81,8 @@ class Workshop:
             if isinstance(outcome, Candidate):
                 return outcome
             failure = outcome
+            if failure[0] == "part_of_bundle":
+                return self._rejected(plan, *failure)
         if not last_pass and plan.missing and failure[0] in {"failed", "missing_input", "no_effect"}:
             return None
         return self._rejected(plan, *failure)
@@ -72,6 +97,9 @@ class Workshop:
             yield plan
             if (variant := fed(plan, self._tree.sizes)) is not None:
                 yield variant
+            if plan.shown and not writes_output(plan):
+                # The document shows what is printed: it may be a message of a command that fails on purpose.
+                yield replace(plan, steps=(*plan.steps[:-1], f"{plan.steps[-1]} 2>&1 || true"))
         if last_pass and plan.missing:
             for seed in range(STAND_IN_TRIES):
                 if (variant := with_stand_ins(plan, self._tree.sizes, plan.block.line + seed)) is not None:
@@ -103,6 +131,9 @@ class Workshop:
         if isinstance(instance, tuple):
             return instance
         self._help_used = self._help_used or problem is not None
+        if not self._novelty.take(instance):
+            self._spare.append(Part(plan, stable))
+            return "part_of_bundle", "alone it would be a near copy of another task; it may be part of one with several"
         self._taken |= {PurePosixPath(f.path).name for f in [stable.printed, *stable.created] if f}
         return Candidate(document=plan.block.document, line=plan.block.line, excerpt=plan.text[:300], instance=instance)
 

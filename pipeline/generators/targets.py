@@ -1,0 +1,42 @@
+"""Programs that a Makefile of the repository builds: a documented way to build, seldom described in prose."""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.generators.documents import Block, Tree
+from pipeline.generators.plans import Plan
+
+MAX_TARGETS = 5
+RULE = re.compile(r"^([A-Za-z][\w./-]*)\s*:(?![=:])\s*([^\n#]*)$", re.MULTILINE)
+HOUSEKEEPING = re.compile(
+    r"^(?:all|clean|distclean|install\S*|uninstall\S*|test\S*|check\S*|dist|help|default|lint|fmt|format|release|update|docs?|depend|\S*\.(?:o|a|so|h|c))$"
+)
+
+
+def target_plans(tree: Tree) -> list[Plan]:
+    """One plan per target of the top Makefile that links a program; in the order of the file."""
+    name = next((n for n in ("Makefile", "GNUmakefile", "makefile") if n in tree.sizes), None)
+    if name is None or tree.sizes[name] > 60_000:
+        return []
+    text = tree.text(name)
+    variables = {k: v.strip() for k, v in re.findall(r"^(\w+)\s*[:?]?=\s*(.*)$", text, re.MULTILINE)}
+    expanded = re.sub(r"\$[({](\w+)[)}]", lambda m: variables.get(m[1], m[0]), text)
+    phony = set(" ".join(re.findall(r"^\.PHONY\s*:(.*)$", expanded, re.MULTILINE)).split())
+    found: list[Plan] = []
+    for match in RULE.finditer(expanded):
+        target = match[1]
+        recipe = re.match(r"\n((?:\t[^\n]*\n?)+)", expanded[match.end() :])
+        links = recipe and re.search(r"\$\((?:CC|CXX|LD)\)|\b(?:gcc|g\+\+|cc|c\+\+)\b|\bgo build\b|-o\s", recipe[1])
+        if (
+            HOUSEKEEPING.match(target)
+            or target in phony
+            or not links
+            or any(p.steps == (f"make {target}",) for p in found)
+        ):
+            continue
+        line = expanded[: match.start()].count("\n") + 1
+        goal = f"The Makefile knows how to build the program `{target}`, which is not there yet."
+        block = Block(name, line, (), goal, "make", (match[0] + (recipe[0] if recipe else "")).strip(), goal)
+        found.append(Plan("shell", block, (f"make {target}",)))
+    return found[:MAX_TARGETS]
