@@ -68,6 +68,11 @@ refuse_unfit_machine() {
     esac
     unshare --mount true 2>/dev/null || die "root may not make namespaces here (a container without privileges?)" \
         "start the container with --privileged, or hand it the socket of an engine at /var/run/docker.sock"
+    # A command in a container starts at the root of the container's mount namespace. For the containers of an engine in
+    # a chroot that is the root of the machine, with everything on it.
+    [ "$(nsenter --mount=/proc/self/ns/mnt stat -c %d:%i / 2>/dev/null)" = "$(stat -c %d:%i /)" ] ||
+        die "this is a chroot, where the commands of a container would run outside of it" \
+            "call this outside of the chroot, or hand it the socket of an engine at /var/run/docker.sock"
 }
 
 # Processes of our engine, known by our run folder in their command line (the pattern comes by a pipe, so that grep
