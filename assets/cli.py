@@ -15,14 +15,26 @@ _EXIT_FAILED = 1
 _EXIT_CONFIGURATION = 2
 
 
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str | tuple[str, ...] | None) -> object:
+    """Refuse an empty text: it would mean "everything" where a variable of a script was not set."""
+    if value is not None and "" in ([value] if isinstance(value, str) else value):
+        raise click.BadParameter("it is empty", ctx=context, param=parameter)
+    return value
+
+
+def _not_empty_path(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    _not_empty(context, parameter, value)
+    return None if value is None else Path(value)
+
+
 def _located(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say where the data and the configuration are."""
     command = click.option(
-        "--data", type=click.Path(path_type=Path), help="Data folder (default: TOUCHSTONE_DATA, then touchstone.toml)."
+        "--data", callback=_not_empty_path, help="Data folder (default: TOUCHSTONE_DATA, then touchstone.toml)."
     )(command)
-    return click.option(
-        "--config", type=click.Path(path_type=Path), help="Configuration file (default: touchstone.toml)."
-    )(command)
+    return click.option("--config", callback=_not_empty_path, help="Configuration file (default: touchstone.toml).")(
+        command
+    )
 
 
 def _workshop(data: Path | None, config: Path | None) -> "Workshop":
@@ -45,12 +57,14 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from assets.visible import visible
     from sandbox.doctor import examine
 
     findings = examine(_workshop(data, config).data)
     table = Table("", "check", "found", "remedy")
     for finding in findings:
-        table.add_row("[green]ok[/]" if finding.ok else "[red]no[/]", finding.name, finding.detail, finding.remedy)
+        state = visible("ok", "green") if finding.ok else visible("no", "red")
+        table.add_row(state, finding.name, visible(finding.detail), visible(finding.remedy))
     Console().print(table)
     if as_json:
         click.echo(json.dumps({"ok": all(f.ok for f in findings), "findings": [f.model_dump() for f in findings]}))
@@ -63,16 +77,27 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
 @click.option(
     "--retry", type=click.Choice(["none", "infrastructure", "all"]), default="none", help="Failed items to try again."
 )
-@click.option("--only", multiple=True, metavar="ID", help="Retry only these items (may be given several times).")
-@click.option("--day", help="Crawl day YYYY-MM-DD (default: today, UTC); a past day reads its stored listing.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="ID",
+    callback=_not_empty,
+    help="Retry only these items (may be given several times).",
+)
+@click.option(
+    "--day",
+    callback=_not_empty,
+    help="Crawl day YYYY-MM-DD (default: today, UTC); a past day reads its stored listing.",
+)
 def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...], day: str | None) -> None:
     """Materialize the main job for one crawl day and print the funnel."""
     from rich.console import Console
 
     from assets.launch import materialize_main
     from assets.progress import ProgressBars
+    from assets.visible import visible
 
-    console = Console()
+    console = Console(log_path=False)
     workshop = _workshop(data, config)
     if only and retry == "none":
         raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
@@ -80,7 +105,7 @@ def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...
         error = materialize_main(workshop, day=day, retry=retry, only=only)
     _print_funnel(console, workshop)
     if error is not None:
-        console.print(f"[red]The run failed:[/] {error}", highlight=False)
+        console.print(visible("The run failed: ", "red") + visible(error), soft_wrap=True)
         sys.exit(_EXIT_FAILED)
 
 
@@ -98,11 +123,10 @@ def _print_funnel(console: object, workshop: "Workshop") -> None:
     console.print(table)
     snapshot = workshop.latest_snapshot()
     if snapshot is None:
-        console.print("No snapshot yet: no trajectory was verified.")
+        console.print(f"No snapshot in {workshop.data} yet: no trajectory was verified.", soft_wrap=True, markup=False)
         return
-    console.print(
-        f"Snapshot {snapshot.name} {snapshot.version}: {snapshot.rows} rows in {snapshot.path}", soft_wrap=True
-    )
+    found = f"Snapshot {snapshot.name} {snapshot.version}: {snapshot.rows} rows in {snapshot.path}"
+    console.print(found, soft_wrap=True, markup=False)
     console.print(QUERY, style="dim", highlight=False)
     columns, rows = query_snapshot(snapshot.path)
     result = Table(*columns)
@@ -132,7 +156,7 @@ def status(data: Path | None, config: Path | None, as_json: bool) -> None:
 
 @touchstone.command()
 @_located
-@click.argument("identifier")
+@click.argument("identifier", callback=_not_empty)
 def show(data: Path | None, config: Path | None, identifier: str) -> None:
     """Explain a repository, image, instance or trajectory by its id or the beginning of it."""
     from rich.console import Console
@@ -150,7 +174,7 @@ def show(data: Path | None, config: Path | None, identifier: str) -> None:
 
 @touchstone.command()
 @_located
-@click.argument("identifier", required=False)
+@click.argument("identifier", required=False, callback=_not_empty)
 @click.option("--all", "everything", is_flag=True, help="Every judged row, passed and failed.")
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
 def replay(data: Path | None, config: Path | None, identifier: str | None, everything: bool, as_json: bool) -> None:
@@ -159,10 +183,11 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
 
     from assets.progress import ProgressBars
     from assets.replays import replay_rows
+    from assets.visible import visible
 
     if everything == (identifier is not None):
         raise click.UsageError("give one trajectory id or --all")
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json, log_path=False)
     workshop = _workshop(data, config)
     with ProgressBars(console):
         report = replay_rows(workshop, identifier)
@@ -170,7 +195,7 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
         raise click.ClickException(f"no judged trajectory begins with {identifier!r}")
     console.print(f"{report.replayed} replayed, same verdict in {report.same_verdict_rate:.1%}")
     for row in report.differing:
-        console.print(f"{row.trajectory_id}: {row.recorded} -> {row.replayed} ({row.reason})", markup=False)
+        console.print(visible(f"{row.trajectory_id}: {row.recorded} -> {row.replayed} ({row.reason})"))
     if as_json:
         click.echo(json.dumps(report.model_dump()))
     if report.differing:

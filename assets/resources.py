@@ -157,10 +157,16 @@ class Workshop:
         return published[-1] if published else None
 
     def dagster_instance(self) -> dg.DagsterInstance:
-        """The instance that the UI shows too; its home is prepared when it is not there yet."""
+        """The instance that the UI shows too; its home is prepared when it is not there yet.
+
+        Raises ConfigurationError for a data folder that cannot be written to.
+        """
         home = self.data / "dagster"
-        home.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(PROJECT / "infra" / "dagster.yaml", home / "dagster.yaml")
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(PROJECT / "infra" / "dagster.yaml", home / "dagster.yaml")
+        except OSError as error:
+            raise ConfigurationError(f"the data folder {self.data} cannot be written to: {error}") from error
         os.environ["DAGSTER_HOME"] = str(home)
         return dg.DagsterInstance.get()
 
@@ -179,6 +185,9 @@ def open_workshop(*, data: Path | None = None, config: Path | None = None) -> Wo
     path = (chosen or PROJECT / "touchstone.toml").absolute()
     settings = read_settings(path, required=chosen is not None)
     named = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else path.parent / settings.data)
+    standing = next(place for place in (named.absolute(), *named.absolute().parents) if place.exists())
+    if not standing.is_dir():
+        raise ConfigurationError(f"the data folder {named} cannot be: {standing} is no folder")
     os.environ[CONFIG_VARIABLE] = str(path)
     os.environ[DATA_VARIABLE] = str(named.absolute())
     return Workshop(settings, path.parent, named.absolute())

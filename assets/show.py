@@ -8,6 +8,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from assets.visible import visible, visible_text
 from pipeline.schemas import to_rows
 from pipeline.tables import Store
 
@@ -24,7 +25,6 @@ _IDS: dict[str, tuple[str, ...]] = {
 """The columns by which a row of each table is found."""
 
 _CODE = {"dockerfile": "docker", "content": "python", "solution": "bash", "action": "bash"}
-_BRIEF_CHARACTERS = 2_000
 _ROWS_IN_FULL = 3
 """So many rows of a table are shown whole; more become a line each."""
 
@@ -58,7 +58,9 @@ def _list(table: str, rows: list[dict[str, object]]) -> RenderableType:
         outcome = (
             row.get("outcome") or row.get("status") or row.get("failure_class") or ("ok" if identity else "failed")
         )
-        lines.add_row(*(Text(str(cell or "")) for cell in (identity, row.get("attempt"), outcome, row.get("reason"))))
+        lines.add_row(
+            *(visible(str(cell or "")) for cell in (identity, row.get("attempt"), outcome, row.get("reason")))
+        )
     return lines
 
 
@@ -72,20 +74,19 @@ def _fields(row: Mapping[str, object]) -> Iterator[RenderableType]:
             continue
         if name in _CODE and isinstance(value, str):
             yield Text(f"{name}:", style="bold")
-            yield Syntax(value[:_BRIEF_CHARACTERS], _CODE[name], word_wrap=True)
+            yield Syntax(visible_text(value), _CODE[name], word_wrap=True)
         elif isinstance(value, list) and value and isinstance(value[0], dict) and set(value[0]) != {"key", "value"}:
             yield Text(f"{name}:", style="bold")
             for entry in value:
                 yield Panel(Group(*_fields(entry)), border_style="dim")
         else:
-            yield Text.assemble((f"{name}: ", "bold"), _plain(value))
+            yield Text.assemble((f"{name}: ", "bold"), visible(_plain(value)))
 
 
 def _plain(value: object) -> str:
-    """One value as text; never interpreted as markup, since it may come from a hostile repository."""
+    """One value as text."""
     if isinstance(value, list):
         if all(isinstance(entry, dict) for entry in value):
             return ", ".join(f"{entry['key']}={entry['value']}" for entry in value)
         return "\n".join(str(entry) for entry in value)
-    text = str(value)
-    return text if len(text) <= _BRIEF_CHARACTERS else f"{text[:_BRIEF_CHARACTERS]} … ({len(text)} characters)"
+    return str(value)

@@ -43,7 +43,7 @@ class Funnel(Record):
 
 _COUNTS = """
 SELECT (SELECT count(DISTINCT repository_id) FROM listings),
-       (SELECT count(*) FROM scores WHERE kept),
+       (SELECT count(DISTINCT repository_id) FROM scores WHERE kept),
        (SELECT count(DISTINCT repository_id) FROM image_builds WHERE status = 'built'),
        (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
           JOIN image_builds b USING (repository_id) WHERE b.status = 'built'),

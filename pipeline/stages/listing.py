@@ -11,6 +11,7 @@ from pipeline.sources import Source
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
 from pipeline.types import Repository
+from sandbox.locks import exclusive
 
 
 def list_day(
@@ -19,15 +20,18 @@ def list_day(
     """The repositories of the given streams on one day, in the order in which they were first listed.
 
     The sources are asked when the day is today, or when nothing was stored for it; what they name beyond the stored
-    listing is added to it, nothing is ever taken away. So a later run of the same day reads the same input.
+    listing is added to it, nothing is ever taken away. So a later run of the same day reads the same input. Runs that
+    ask at once take turns, or each would add the same repositories.
     Raises ConfigurationError or InfrastructureFailure of a source.
     """
-    stored = _stored(store, day)
-    if day == today or not stored:
-        found = [repository for source in sources for repository in source.repositories(None)]
-        new = [one for one in found if one.repository_id not in {known.repository_id for known in stored}]
-        _remember(store, day, new)
-        stored = [*stored, *{one.repository_id: one for one in new}.values()]
+    with exclusive(store.lock("crawl-day"), "the listing of the day"):
+        stored = _stored(store, day)
+        if day == today or not stored:
+            found = [repository for source in sources for repository in source.repositories(None)]
+            known = {one.repository_id for one in stored}
+            new = list({one.repository_id: one for one in found if one.repository_id not in known}.values())
+            _remember(store, day, new, first=len(stored))
+            stored = [*stored, *new]
     return [one for one in stored if one.language in streams]
 
 
@@ -36,11 +40,10 @@ def _stored(store: Store, day: str) -> list[Repository]:
     return [repository_of(row) for row in sorted(rows, key=lambda row: str(row["item_key"]).split("#")[1])]
 
 
-def _remember(store: Store, day: str, repositories: Sequence[Repository]) -> None:
-    start = len([row for row in to_rows(store.current("listings")) if row["day"] == day])
+def _remember(store: Store, day: str, repositories: Sequence[Repository], *, first: int) -> None:
     items = [
-        Item(f"{day}/{repository.repository_id}#{start + number:08d}", repository)
-        for number, repository in enumerate(repositories)
+        Item(f"{day}/{repository.repository_id}#{number:08d}", repository)
+        for number, repository in enumerate(repositories, first)
     ]
 
     def work(repository: Repository) -> Outcome:

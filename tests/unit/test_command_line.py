@@ -1,0 +1,156 @@
+"""What the command line answers to a mistake, and what text of repositories may do to a terminal: nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console, Group
+
+from assets.cli import touchstone
+from assets.progress import ProgressBars
+from assets.resources import open_workshop
+from assets.show import explain
+from pipeline.errors import ConfigurationError
+from pipeline.funnel import funnel
+from pipeline.schemas import Row, to_rows
+from pipeline.stages.listing import list_day
+from pipeline.tables import Store
+from pipeline.types import Checkout, Repository
+
+DAY = "2026-11-02"
+HOSTILE = "bell\x07 clear\x1b[2J \x9b31m [/nothing] [red]name\u202e"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Options of a command that name a configuration and a data folder of this test."""
+    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG", "DAGSTER_HOME"):
+        monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
+    (tmp_path / "touchstone.toml").write_text('[sources]\nuse = ["local"]\n')
+    open_workshop.cache_clear()
+    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
+    open_workshop.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status", "--data", ""],
+        ["status", "--config", ""],
+        ["run", "--day", ""],
+        ["run", "--retry", "all", "--only", ""],
+        ["show", ""],
+        ["replay", ""],
+    ],
+)
+def test_an_empty_value_does_not_mean_everything(place: list[str], arguments: list[str]) -> None:
+    answer = CliRunner().invoke(touchstone, [arguments[0], *place, *arguments[1:]])
+    assert answer.exit_code == 2
+    assert "it is empty" in answer.output
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path, place: list[str], below: str) -> None:
+    (tmp_path / "data").write_text("not a folder")
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}/data is no folder"):
+        CliRunner().invoke(
+            touchstone, ["status", *place[:2], "--data", str(tmp_path / "data" / below)], catch_exceptions=False
+        )
+
+
+def test_a_data_folder_that_cannot_be_written_to_is_named(tmp_path: Path, place: list[str]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dagster").write_text("in the way")
+    with pytest.raises(ConfigurationError, match=r"data cannot be written to"):
+        CliRunner().invoke(touchstone, ["run", *place], catch_exceptions=False)
+
+
+def test_status_of_an_empty_folder_says_which_one(tmp_path: Path, place: list[str]) -> None:
+    answer = CliRunner().invoke(touchstone, ["status", *place], catch_exceptions=False)
+    assert f"No snapshot in {tmp_path}/data yet" in answer.output
+
+
+def repository(number: int, name: str = "fruit") -> Repository:
+    return Repository(
+        source="named", full_name=f"local/{name}{number}", commit=f"{number:040d}", language="python", locator=name
+    )
+
+
+class Named:
+    """A source of given repositories; it waits before it answers when told so."""
+
+    name = "named"
+
+    def __init__(self, *repositories: Repository, together: threading.Barrier | None = None) -> None:
+        self._repositories = repositories
+        self._together = together
+
+    def repositories(self, since: datetime | None) -> Iterator[Repository]:
+        if self._together is not None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self._together.wait(0.3)
+        yield from self._repositories
+
+    def fetch(self, repository: Repository, destination: Path) -> Checkout:
+        raise NotImplementedError
+
+
+def test_what_a_repository_says_cannot_act_on_the_terminal_that_shows_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    list_day(store, [Named(repository(1, HOSTILE))], DAY, ["python"], today=DAY)
+    shown = io.StringIO()
+    Console(file=shown, force_terminal=True, color_system=None, width=200).print(Group(*explain(store, "local/")))
+    assert r"bell\x07 clear\x1b[2J \x9b31m [/nothing] [red]name\u202e" in shown.getvalue()
+    assert not set("\x07\x1b\x9b\u202e") & set(shown.getvalue())
+
+
+def test_a_warning_with_text_of_a_repository_is_shown_and_does_no_harm() -> None:
+    shown = io.StringIO()
+    with ProgressBars(Console(file=shown, width=200)):
+        logging.getLogger("pipeline.sources.local").warning("refused: %s", HOSTILE)
+    assert r"clear\x1b[2J \x9b31m [/nothing] [red]name" in shown.getvalue()
+
+
+class Closed(io.StringIO):
+    """A terminal whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_closed_terminal_does_not_disturb_who_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", (tmp_path / "stdout").open("w"))  # Rich points it at nothing
+    bars = ProgressBars(Console(file=Closed(), width=200))
+    bars.emit(logging.LogRecord("pipeline", logging.WARNING, __file__, 1, "trying again", None, None))
+
+
+def test_two_runs_that_list_a_day_at_once_list_each_repository_once(tmp_path: Path) -> None:
+    store, together = Store(tmp_path), threading.Barrier(2)
+    one = Named(repository(1), repository(2), together=together)
+    other = Named(repository(3), repository(2), repository(1), together=together)
+    runs = [
+        threading.Thread(target=list_day, args=(store, [source], DAY, ["python"]), kwargs={"today": DAY})
+        for source in (one, other)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    rows = to_rows(store.read("listings"))
+    assert sorted(str(row["full_name"]) for row in rows) == ["local/fruit1", "local/fruit2", "local/fruit3"]
+
+
+def test_a_repository_kept_by_two_scorers_counts_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    score: Row = {"repository_id": "repo-1", "score": 1.0, "kept": True, "attempt": 1, "reason": ""}
+    rows = [score | {"scorer": scorer, "item_key": f"repo-1/{scorer}"} for scorer in ("static-1", "static-2")]
+    store.append("scores", rows, app_id="test", sequence=1)
+    assert funnel(store).kept == 1
