@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.instances import InstancesConfig
 from pipeline.rollout import RolloutConfig
 from pipeline.scoring import ScoreConfig, Scorer, StaticScorer
@@ -31,6 +31,7 @@ from sandbox.backends.docker import DockerBackend
 from sandbox.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
 from sandbox.images import ImageBuilder
+from sandbox.locks import exclusive
 from sandbox.types import BuildLimits
 from sandbox.verifier_runtime import VerifierRuntime
 
@@ -159,16 +160,25 @@ class Workshop:
     def dagster_instance(self) -> dg.DagsterInstance:
         """The instance that the UI shows too; its home is prepared when it is not there yet.
 
-        Raises ConfigurationError for a data folder that cannot be written to.
+        Raises ConfigurationError for a data folder that cannot be written to, and for a home that Dagster cannot open.
         """
         home = self.data / "dagster"
+        os.environ["DAGSTER_HOME"] = str(home)
         try:
             home.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(PROJECT / "infra" / "dagster.yaml", home / "dagster.yaml")
+            # Two processes that create its databases at once leave them unusable for ever.
+            with exclusive(self.store().lock("dagster"), "Dagster's home"):
+                shutil.copyfile(PROJECT / "infra" / "dagster.yaml", home / "dagster.yaml")
+                return dg.DagsterInstance.get()
         except OSError as error:
             raise ConfigurationError(f"the data folder {self.data} cannot be written to: {error}") from error
-        os.environ["DAGSTER_HOME"] = str(home)
-        return dg.DagsterInstance.get()
+        except PipelineError:
+            raise
+        except Exception as error:  # Dagster and its database layer have no common one
+            fault = str(error).partition("\n")[0]
+            raise ConfigurationError(
+                f"Dagster cannot open {home} ({fault}); it holds the history of runs only: move it away and run again"
+            ) from error
 
     def _fetch_image(self) -> str:
         return self.bases().toolchain("fetch").digest

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import multiprocessing
+import sqlite3
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,7 +18,7 @@ from rich.console import Console, Group
 
 from assets.cli import touchstone
 from assets.progress import ProgressBars
-from assets.resources import open_workshop
+from assets.resources import Settings, Workshop, open_workshop
 from assets.show import explain
 from pipeline.errors import ConfigurationError
 from pipeline.funnel import funnel
@@ -71,6 +73,27 @@ def test_a_data_folder_that_cannot_be_written_to_is_named(tmp_path: Path, place:
     (tmp_path / "data" / "dagster").write_text("in the way")
     with pytest.raises(ConfigurationError, match=r"data cannot be written to"):
         CliRunner().invoke(touchstone, ["run", *place], catch_exceptions=False)
+
+
+def test_a_history_of_runs_that_dagster_cannot_open_is_named_with_its_remedy(tmp_path: Path, place: list[str]) -> None:
+    history = tmp_path / "data" / "dagster" / "history"
+    history.mkdir(parents=True)
+    (history / "runs.db").write_text("no database")
+    with pytest.raises(ConfigurationError, match=r"data/dagster .* move it away"):
+        CliRunner().invoke(touchstone, ["run", *place], catch_exceptions=False)
+
+
+def test_processes_that_prepare_the_home_of_dagster_at_once_leave_it_usable(tmp_path: Path) -> None:
+    shop = Workshop(Settings(), tmp_path, tmp_path / "data")
+    forks = multiprocessing.get_context("fork")
+    started = [forks.Process(target=shop.dagster_instance) for _ in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=60)
+    assert [process.exitcode for process in started] == [0, 0, 0]
+    with sqlite3.connect(tmp_path / "data" / "dagster" / "history" / "runs.db") as history:
+        assert len(history.execute("SELECT * FROM alembic_version").fetchall()) == 1
 
 
 def test_status_of_an_empty_folder_says_which_one(tmp_path: Path, place: list[str]) -> None:
