@@ -40,7 +40,7 @@ def build_instance(
     return TaskInstance(
         repository_id=given.repository.repository_id,
         image_digest=given.image_digest,
-        instruction=_instruction(plan, goal, facts, runs, survey),
+        instruction=_instruction(plan, goal, trial, facts, runs, survey),
         solution=trial.steps,
         verifier=Verifier(files=(VerifierFile(path="test_state.py", content=_verifier(plan, goal, facts, runs)),)),
         generator=GENERATOR,
@@ -79,7 +79,7 @@ def build_bundle(given: GeneratorInput, parts: Sequence[Part], survey: Survey, t
         for run in runs:
             add_program_check(writer, run, PurePosixPath(run.path).name)
         paragraphs.append(
-            f"{number}. " + _body(plan, facts, runs, survey, known, brief=True).replace("\n\n", "\n\n   ")
+            f"{number}. " + _body(plan, trial, facts, runs, survey, known, brief=True).replace("\n", "\n   ")
         )
         steps += [s for s in trial.steps if s not in steps]
     return TaskInstance(
@@ -143,19 +143,19 @@ def _difficulty(plan: Plan) -> Literal["easy", "medium", "hard"]:
 def _weight(plan: Plan) -> float:
     own = [stage for step in plan.steps for stage in stages(step)]
     options = sum(word.startswith("-") for stage in own for word in stage.words)
-    program = 2.0 if plan.kind != "shell" else 0.0
+    program = 1.0 if plan.kind != "shell" else 0.0
     return len(own) + 0.5 * options + len(plan.files) + program + sum(_weight(p) for p in plan.before)
 
 
-def _instruction(plan: Plan, goal: str, facts: list[Fact], runs: list[ProgramRun], survey: Survey) -> str:
-    return goal + "\n\n" + _body(plan, facts, runs, survey, set(), brief=False)
+def _instruction(plan: Plan, goal: str, trial: Trial, facts: list[Fact], runs: list[ProgramRun], survey: Survey) -> str:
+    return goal + "\n\n" + _body(plan, trial, facts, runs, survey, set(), brief=False)
 
 
 def _body(
-    plan: Plan, facts: list[Fact], runs: list[ProgramRun], survey: Survey, known: set[str], *, brief: bool
+    plan: Plan, trial: Trial, facts: list[Fact], runs: list[ProgramRun], survey: Survey, known: set[str], *, brief: bool
 ) -> str:
     """What is given, what is to be done and what must come out; with the goal in front when `brief`."""
-    printed = facts[0] if facts and is_printed(plan, facts[0]) else None
+    printed = trial.printed
     paragraphs = []
     for earlier in plan.before:
         setup = _given(earlier, known)
@@ -169,11 +169,6 @@ def _body(
     work = _work(plan, printed, survey, brief=brief)
     paragraphs += [f"{goal_of(plan)} {work} {result}"] if brief else [work, result]
     return "\n\n".join(p for p in paragraphs if p)
-
-
-def is_printed(plan: Plan, fact: Fact) -> bool:
-    """Whether a fact is what a plan prints: its file is named by us, not by the document."""
-    return not any(PurePosixPath(fact.path).name in step for step in plan.steps)
 
 
 def _run_shape(run: ProgramRun) -> str:

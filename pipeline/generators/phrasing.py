@@ -27,7 +27,10 @@ DEICTIC = re.compile(
     r"(?i)\b(?:th[ei]s[ei]? (?:\w+ )?(?:commands?|examples?|snippets?|sections?|page|tutorial|chapter|tutorials)|(?:previous|earlier|last|next) (?:\w+ )?"
     r"(?:section|operations?|example|step)s?|(?:shown|described|mentioned|seen|looked at) (?:above|below|earlier|before)|as you can see|above|below"
     r"|all our|take a look|let's (?:see|look|take|examine|imagine)|see what|what's in there|same output|documentation for|described (?:in|at)"
-    r"|work(?:s)? the same way|two examples?)\b|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's|If you're|Back in|TODO)\b"
+    r"|work(?:s)? the same way|two examples?|see the|more (?:documentation|information|details)|let's|you might want to try|an? \w+ example|installation|install)\b|\bI (?:also |am |have )|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's|If you're|Back in|TODO)\b"
+)
+DANGLING = re.compile(
+    r"(?i)\b(?:are|is|looks?|with|by|be|the|and|or|to|of|like|following|example)$|[:,;]$|\$ |>>>|^\W*$"
 )
 NOT_IMPERATIVE = {
     "the", "this", "you", "if", "in", "to", "it", "for", "we", "when", "these", "there", "by", "an", "a", "as", "some", "all", "most", "on", "with",
@@ -89,8 +92,10 @@ def _sentences(paragraph: str) -> list[str]:
         sentence = re.sub(r"^(?:So|Then|And|Also|Finally|Of course|Again|Or),? (?=\w)", "", sentence.strip())
         if not sentence or HOLLOW.match(sentence) or DEICTIC.search(sentence):
             continue
-        sentence = sentence[0].upper() + sentence[1:]
-        found.append(sentence if sentence[-1] in ".!?" else sentence + ".")
+        sentence = re.sub(r"[.\s]+$", "", sentence)
+        if DANGLING.search(sentence):
+            continue
+        found.append(sentence if sentence[-1] in "!?" else sentence + ".")
     return found
 
 
@@ -148,7 +153,7 @@ def _stage(stage: Stage, survey: Survey) -> str:
     if not words:
         return ""
     name, arguments = words[0], words[1:]
-    if name in {"mkdir", "rm", "cd", "touch", "set", "export"} or re.match(r"^\w+=", name):
+    if name in {"mkdir", "rm", "cd", "touch", "set", "export", "true"} or re.match(r"^\w+=", name):
         return (
             {"mkdir": f"make the folder {code(arguments[-1])}", "cd": f"go to {code(arguments[0])}"}.get(name, "")
             if arguments
@@ -187,6 +192,16 @@ def _filter(name: str, arguments: list[str]) -> str:
         return f"keep the {'first' if name == 'head' else 'last'} {number[0] if number else '10'} lines{source}"
     if name == "sed" and arguments == ["1d"]:
         return "drop the first line"
+    if name in {"python", "python3"} and re.fullmatch(r"-m ?json\.tool", " ".join(arguments)):
+        return "pretty-print the JSON with Python's `json.tool`"
+    if name == "tr" and len(plain) == 2:
+        return f"translate the characters {code(plain[0])} into {code(plain[1])}"
+    if name == "cut" and re.fullmatch(r"-c\d+-", " ".join(arguments)):
+        return f"drop the first {int(arguments[0][2:-1]) - 1} characters of each line"
+    if name == "make":
+        target = [a for a in plain if "=" not in a]
+        given = "".join(f", {code(a)}" for a in plain if "=" in a)
+        return f"build the target {code(target[-1])} with make{given}" if target else f"run make{given}"
     if name == "wc" and flags == "l":
         return f"count the lines{source}"
     return ""
@@ -200,14 +215,13 @@ def _tool(name: str, arguments: list[str], reads: list[str], survey: Survey) -> 
     options = option_names(survey.help_texts.get(name, "")) | option_names(survey.help_texts.get(f"{name} {sub}", ""))
     settings, plain = _settings(others, options)
     text = code(f"{name} {sub}".strip())
-    paths = [o for o in plain if looks_like_path(o)]
-    values = [o for o in plain if not looks_like_path(o) and o not in {"-", "--"}]
-    if paths or reads:
-        text += f" on {_listed(list(map(code, [*paths, *reads])))}"
-    if values:
-        text += f" with {_listed(list(map(code, values)))}"
-    if settings:
-        text += f"{',' if values else ''} with {_listed(settings)}"
+    paths = [code(o) for o in plain if looks_like_path(o)] + list(map(code, reads))
+    paths += [f"the output of {code(o[2:-1])}" for o in plain if o.startswith("<(")]
+    values = [code(o) for o in plain if not looks_like_path(o) and o not in {"-", "--"} and not o.startswith("<(")]
+    if paths:
+        text += f" on {_listed(paths)}"
+    if values or settings:
+        text += f" with {_listed([*values, *settings])}"
     return text
 
 
@@ -223,13 +237,18 @@ def _settings(arguments: list[str], options: dict[str, tuple[str, bool]]) -> tup
             plain.append(word)
             continue
         option, _, value = word.partition("=")
-        long, takes = options.get(option, (option.lstrip("-"), False))
-        if not value and takes and index < len(arguments) and not arguments[index].startswith("-"):
-            value = arguments[index]
+        known = options.get(option)
+        following = arguments[index] if index < len(arguments) else "-"
+        takes = known[1] if known else not following.startswith("-") and not looks_like_path(following)
+        if not value and takes and not following.startswith("-"):
+            value = following
             index += 1
-        # A letter says nothing by itself: then the option is named as it is typed.
-        name = code(long if len(long) > 1 else option)
-        settings.append(f"{name} set to {code(value)}" if value else f"{name} on")
+        # The long name says more than a letter; where it is not known, the option is named as it is typed.
+        name = known[0] if known and len(known[0]) > 1 else option.lstrip("-") if option.startswith("--") else option
+        if value:
+            settings.append(f"{code(name)} set to {code(value)}")
+        else:
+            settings.append(code(name if name.startswith("-") else f"--{name}"))
     return settings, plain
 
 

@@ -7,14 +7,16 @@ enough. The programs come from programs.py.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from xml.etree import ElementTree
 
 from pipeline.generators.checks import literal
 from pipeline.generators.documents import Block, Tree
-from pipeline.generators.facts import normalised_lines
+from pipeline.generators.facts import classify, normalised_lines
 from pipeline.generators.novelty import Novelty
 from pipeline.generators.phrasing import code, fenced, goal_of, reference, slug_of
 from pipeline.generators.plans import Plan
@@ -31,23 +33,28 @@ RUN_TIMEOUT_S = 30.0
 MAX_OUTPUT = 60_000
 
 
-VERIFIER = """import subprocess
+VERIFIER = """{imports}import subprocess
 from pathlib import Path
 
 PROGRAM = Path({program})
+TEXTS = {texts}
+RESULTS = {results}
 
 
-def printed(folder, text):
-    file = folder / {file}
-    file.write_text(text, encoding="utf-8")
-    run = subprocess.run(
-        [{starts}, PROGRAM, file], cwd=PROGRAM.parent, capture_output=True, text=True, timeout=60
-    )
-    assert run.returncode == 0, run.stderr
-    return [line.rstrip() for line in run.stdout.rstrip().splitlines()]
-
-
-{tests}"""
+def test_{name}(tmp_path):
+    got = {{}}
+    for name, text in TEXTS.items():
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        run = subprocess.run([{starts}, PROGRAM, file], cwd=PROGRAM.parent, capture_output=True, text=True, timeout=60)
+        got[name] = {reading}
+    assert got == RESULTS
+"""
+READINGS = {
+    "json": ("json.loads(run.stdout)", "import json\n"),
+    "xml": ("ElementTree.canonicalize(run.stdout, strip_text=True)", "import xml.etree.ElementTree as ElementTree\n"),
+    "text": ("[line.rstrip() for line in run.stdout.rstrip().splitlines()]", ""),
+}
 
 
 @dataclass(frozen=True)
@@ -174,40 +181,36 @@ class ProgramTasks:
         call = code(f"{STARTS[snippet.language]} {name} FILE")
         where = reference(plan, self._survey) or code(snippet.block.document)
         load = f" Load the library with {code(snippet.loading)}." if snippet.loading else ""
+        target = code(f"{self._survey.workdir}/{name}")
         wordings = (
-            f"Write {code(f'{self._survey.workdir}/{name}')} so that {call} does this with the text in FILE and prints the result. "
-            f"Keep the set-up and the options of the example under {where}, which has its text built in.{load}",
-            f"The example under {where} works on a fixed text. Turn it into a program {code(f'{self._survey.workdir}/{name}')}: "
-            f"{call} reads its text from FILE instead, with everything else as in the example, and writes to standard output.{load}",
-            f"{call}, started in {code(self._survey.workdir)}, must print what the code under {where} gives when its built-in text is "
-            f"replaced by the content of FILE; no other settings change. Save the program under that name.{load}",
+            f"Turn the example of {where} into {target}: {call} takes its text from FILE.{load}",
+            f"{target} is wanted: {call} prints what that example, {where}, gives for the content of FILE.{load}",
+            f"Make this usable on files. {call} shall print the result for FILE, with the settings shown in {where}; it lives at {target}.{load}",
+            f"Write {target} after {where}, but reading the file named by its argument ({call}).{load}",
         )
         work = wordings[int(hashlib.sha256(snippet.source.encode()).hexdigest(), 16) % len(wordings)]
-        printed = "\n".join(shown.lines)
-        example = (
-            f"For a file with\n\n{fenced(shown.text)}\n\nit prints\n\n{fenced(printed)}"
-            if len(shown.lines) <= 12
-            else (
-                f"For a file with\n\n{fenced(shown.text)}\n\nit prints {len(shown.lines)} lines, from {code(shown.lines[0])} to {code(shown.lines[-1])}."
-            )
-        )
-        return "\n\n".join([self._goal(snippet), work, example, "Other files must work as well."])
+        many = len(shown.lines) > 12
+        printed = fenced("\n".join(shown.lines)) if not many else ""
+        size = f" of {len(shown.lines)} lines, from {code(shown.lines[0])} to {code(shown.lines[-1])}" if many else ""
+        example = f"Input, for instance:\n\n{fenced(shown.text)}\n\nOutput{size}{'.' if many else ':'}"
+        return "\n\n".join(x for x in (self._goal(snippet), work, example, printed) if x)
 
     def _verifier(self, snippet: Snippet, name: str, cases: list[_Case]) -> str:
         suffix = ".md" if snippet.language == "php" and "<?php" not in cases[0].text else SUFFIX[snippet.language]
-        tests = []
-        for number, case in enumerate(cases):
-            title = "documented_text" if case.text == snippet.example else f"text_not_shown_{number}"
-            text = literal(case.text) if len(case.text) < 70 else _block(case.text)
-            tests.append(
-                f"def test_{title}(tmp_path):\n"
-                f"    assert printed(tmp_path, {text}) == {_indented(literal(list(case.lines)))}\n"
-            )
+        kinds = {classify("", "\n".join(c.lines).encode()) for c in cases}
+        kind = kinds.pop() if len(kinds) == 1 and kinds <= {"json", "xml"} else "text"
+        names = [f"shown{suffix}", *(f"hidden{n}{suffix}" for n in range(1, len(cases)))]
+        texts = "".join(f"    {literal(n)}: {_block(c.text)},\n" for n, c in zip(names, cases, strict=True))
+        results = {n: _result(c, kind) for n, c in zip(names, cases, strict=True)}
+        reading, imports = READINGS[kind]
         return VERIFIER.format(
+            imports=imports,
             program=literal(f"{self._survey.workdir}/{name}"),
+            texts="{\n" + texts + "}",
+            results=literal(results),
+            name=re.sub(r"\W+", "_", name.rsplit(".", 1)[0]) + "_on_several_texts",
             starts=literal(STARTS[snippet.language]),
-            file=literal(f"input{suffix}"),
-            tests="\n\n".join(tests),
+            reading=reading,
         )
 
     def _rejected(self, snippet: Snippet, failure_class: str, reason: str) -> Candidate:
@@ -238,13 +241,17 @@ def _goal_from_code(snippet: Snippet) -> str:
 
 
 def _block(text: str) -> str:
-    """A long text as adjacent strings, one per line."""
-    lines = [literal(line) for line in text.splitlines(keepends=True)]
-    return "(\n" + "".join(f"        {line}\n" for line in lines) + "    )"
+    """A text as one literal, or as adjacent ones, one per line."""
+    if len(text) < 70:
+        return literal(text)
+    return "(\n" + "".join(f"        {literal(line)}\n" for line in text.splitlines(keepends=True)) + "    )"
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n    ")
+def _result(case: _Case, kind: str) -> object:
+    text = "\n".join(case.lines)
+    if kind == "json":
+        return json.loads(text)
+    return ElementTree.canonicalize(text, strip_text=True) if kind == "xml" else list(case.lines)
 
 
 def _printed(sandbox: Sandbox, path: str) -> str:

@@ -265,11 +265,14 @@ def package_name(tree: Tree) -> str:
 
 def inputs_for(snippet: Snippet, others: Iterable[Snippet], blocks: Iterable[Block], tree: Tree) -> list[str]:
     """Texts to try a program on, unlike each other: its own, those of its neighbours, data that documents show, small shipped files."""
-    near = [s.example for s in others if s.block.document == snippet.block.document]
-    far = [s.example for s in others if s.block.document != snippet.block.document]
     kind = _kind_of(snippet.example)
+    alike = [s for s in others if _kind_of(s.example) == kind]
+    near = [s.example for s in alike if s.block.document == snippet.block.document]
+    far = [s.example for s in alike if s.block.document != snippet.block.document]
     shown = [b.text for b in blocks if b.language in kind[0] and 20 < len(b.text) <= MAX_INPUT]
-    shown.sort(key=lambda t: len(t))
+    if "<?php" in snippet.example:
+        shown = [t for t in shown if t.lstrip().startswith("<?php")]
+    shown.sort(key=len)
     shipped = _shipped_texts(tree, kind[1])
     pool = [snippet.example, *near, *shown[-4:], *shipped, *far]
     return list(dict.fromkeys(t for t in pool if t.strip() and len(t) <= MAX_INPUT))[:8]

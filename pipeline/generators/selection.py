@@ -56,7 +56,7 @@ def pick_diverse(plans: list[Plan], limit: int) -> list[Plan]:
     sets = [features(p) for p in plans]
     merits = [merit(p) for p in plans]
     chosen: list[int] = []
-    texts: set[str] = set()
+    texts: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     documents: dict[str, int] = {}
     while left and len(chosen) < limit:
         best = max(
@@ -64,9 +64,9 @@ def pick_diverse(plans: list[Plan], limit: int) -> list[Plan]:
         )
         left.remove(best)
         plan = plans[best]
-        if plan.text in texts or documents.get(plan.block.document, 0) >= PER_DOCUMENT:
+        if (plan.text, plan.files) in texts or documents.get(plan.block.document, 0) >= PER_DOCUMENT:
             continue
-        texts.add(plan.text)
+        texts.add((plan.text, plan.files))
         documents[plan.block.document] = documents.get(plan.block.document, 0) + 1
         chosen.append(best)
     return [plans[i] for i in chosen]

@@ -20,6 +20,7 @@ STEP_TIMEOUT_S = 30.0
 MAX_FILE_BYTES = 400_000
 MAX_CREATED = 6
 MAX_PROGRAMS = 3
+BUILDERS = {"make", "cmake", "cc", "gcc", "g++", "c++", "clang", "javac", "meson", "ninja"}
 MAX_PROGRAM_BYTES = 4_000_000
 # A sentence or a usage line, as only the sources of the program hold it.
 MESSAGE = re.compile(rb"(?<=\0)[A-Za-z][A-Za-z0-9 ,.:'<>\[\]|-]{17,70}(?=[\n\0])")
@@ -99,6 +100,12 @@ def writes_output(plan: Plan) -> bool:
     return any(s.writes for s in stages(plan.steps[-1])[-1:])
 
 
+def builds(plan: Plan) -> bool:
+    """Whether the plan makes programs: then what it prints is a log."""
+    names = {s.words[0] for step in plan.steps for s in stages(step) if s.words}
+    return plan.kind == "sample" or bool(names & BUILDERS) or "go build" in plan.text
+
+
 def run_plan(plan: Plan, start: Start, survey: Survey, output: str | None) -> Trial:
     """Run a plan in a fresh sandbox. Raises SandboxUnavailable."""
     steps = solution_steps(plan, survey.workdir, output)
@@ -140,6 +147,12 @@ def _left_behind(
         ):
             continue
         content = _get(sandbox, change.path)
+        if (
+            builds(plan)
+            and re.search(r"(?:^|/)(?:[Bb]uild|cmake)\S*/|\.(?:cmake|pc)$", change.path)
+            and not change.mode & 0o111
+        ):
+            continue
         if change.mode & 0o111 and (content is None or content.startswith(b"\x7fELF")) and ".so" not in change.path:
             programs.append(change.path)
         elif content is not None and content.strip() and classify(change.path, content) in CHECKED:

@@ -14,9 +14,10 @@ from pipeline.generators.phrasing import goal_of, result_name
 from pipeline.generators.plans import DATA_SUFFIXES, Plan, fed, with_stand_ins
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
 from pipeline.generators.survey import Survey
-from pipeline.generators.trials import Trial, run_plan, unsuitable, writes_output
+from pipeline.generators.trials import Trial, builds, run_plan, unsuitable, writes_output
 
 STAND_IN_TRIES = 2
+DESPITE_FAILURE = "2>&1 || true"
 PARTS = 3
 
 
@@ -81,7 +82,7 @@ class Workshop:
             if isinstance(outcome, Candidate):
                 return outcome
             failure = outcome
-            if failure[0] == "part_of_bundle":
+            if failure[0] in {"part_of_bundle", "help_text", "trivial"}:
                 return self._rejected(plan, *failure)
         if not last_pass and plan.missing and failure[0] in {"failed", "missing_input", "no_effect"}:
             return None
@@ -99,7 +100,7 @@ class Workshop:
                 yield variant
             if plan.shown and not writes_output(plan):
                 # The document shows what is printed: it may be a message of a command that fails on purpose.
-                yield replace(plan, steps=(*plan.steps[:-1], f"{plan.steps[-1]} 2>&1 || true"))
+                yield replace(plan, steps=(*plan.steps[:-1], f"{plan.steps[-1]} {DESPITE_FAILURE}"))
         if last_pass and plan.missing:
             for seed in range(STAND_IN_TRIES):
                 if (variant := with_stand_ins(plan, self._tree.sizes, plan.block.line + seed)) is not None:
@@ -107,10 +108,12 @@ class Workshop:
 
     def _try(self, plan: Plan) -> Candidate | tuple[str, str]:
         workdir = self._survey.workdir
-        plain = not writes_output(plan) and plan.kind != "sample"
+        plain = not writes_output(plan) and not builds(plan)
         first = self._run(plan, f"{workdir}/documented-output" if plain else None)
         if first.failure_class:
             return first.failure_class, first.reason
+        if plan.text.endswith(DESPITE_FAILURE) and not _as_shown(plan, first.printed):
+            return "failed", "the command fails, and not in the way that the document shows"
         for fact in first.created:
             self._providers.setdefault(fact.path.removeprefix(workdir + "/"), plan)
         output = None
@@ -119,6 +122,8 @@ class Workshop:
             output = f"{workdir}/{result_name(plan, goal_of(plan), first.printed, self._taken)}"
             facts = [first.printed]
         problem = unsuitable(facts, self._survey) if facts or not first.runs else None
+        if plan.text.endswith(DESPITE_FAILURE) and problem and problem[0] == "failed":
+            problem = None
         if problem and (problem[0] != "help_text" or self._help_used):
             return problem
         second = self._run(plan, output)
@@ -143,6 +148,13 @@ class Workshop:
 
     def _rejected(self, plan: Plan, failure_class: str, reason: str) -> Candidate:
         return refusal(plan.block.document, plan.block.line, plan.text, failure_class, reason)
+
+
+def _as_shown(plan: Plan, printed: Fact | None) -> bool:
+    """Whether most of what the document shows was printed."""
+    shown = [line.strip() for line in (plan.shown or "").splitlines() if line.strip()]
+    got = {line.strip() for line in printed.lines} if printed is not None else set()
+    return bool(shown) and sum(line in got for line in shown) * 2 >= len(shown)
 
 
 def _stable(first: Trial, second: Trial) -> Trial | None:
