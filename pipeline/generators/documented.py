@@ -96,6 +96,7 @@ class Documented:
         yield from workshop.make(built, self._config.max_programs)
         yield from workshop.make(chosen, self._config.max_candidates)
         yield from workshop.bundles(self._config.max_bundles)
+        yield from programs.bundles(self._config.max_bundles)
 
     def _chosen(self, usable: list[Plan]) -> list[Plan]:
         creators = creators_first(usable, MAX_CREATORS)

@@ -58,16 +58,16 @@ def goal_of(plan: Plan) -> str:
     """What the document says the commands are for; empty when it says nothing that stands by itself."""
     block = plan.block
     paragraphs = block.prose.split("\n")
-    sentences = _sentences(paragraphs[-1])
+    sentences = sentences_of(paragraphs[-1])
     if plan.comment:
-        sentences += _sentences(plan.comment)
+        sentences += sentences_of(plan.comment)
     if not _tells(" ".join(sentences)) and len(paragraphs) > 1:
-        sentences = _sentences(paragraphs[-2]) + sentences
+        sentences = sentences_of(paragraphs[-2]) + sentences
     if not _tells(" ".join(sentences)):
-        sentences = [s for s in _sentences(block.section_prose) if s not in sentences] + sentences
+        sentences = [s for s in sentences_of(block.section_prose) if s not in sentences] + sentences
     if not _tells(" ".join(sentences)):
         title = block.headings[-1].rstrip(".:") + "." if block.headings and len(block.headings) > 1 else ""
-        sentences = [*([title] if title else []), *_sentences(block.opening)[:1]]
+        sentences = [*([title] if title else []), *sentences_of(block.opening)[:1]]
     text = _last_words(sentences)
     return text if _tells(text) else ""
 
@@ -82,7 +82,7 @@ def _tells(text: str) -> bool:
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 4
 
 
-def _sentences(paragraph: str) -> list[str]:
+def sentences_of(paragraph: str) -> list[str]:
     """Sentences that mean something away from their page, each with a full stop."""
     text = paragraph.strip()
     text = POINTER.sub(".", text) if text.endswith((":", ",")) else text

@@ -12,13 +12,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
 from pipeline.generators.checks import literal
 from pipeline.generators.documents import Block, Tree
 from pipeline.generators.facts import classify, normalised_lines
 from pipeline.generators.novelty import Novelty
-from pipeline.generators.phrasing import code, fenced, goal_of, reference, slug_of
+from pipeline.generators.phrasing import code, fenced, goal_of, reference, sentences_of
 from pipeline.generators.plans import Plan
 from pipeline.generators.programs import STARTS, SUFFIX, Snippet, inputs_for
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start
@@ -28,6 +29,7 @@ from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.protocol import Sandbox
 
 MAX_SNIPPETS = 14
+PARTS = 3
 HIDDEN = 2
 RUN_TIMEOUT_S = 30.0
 MAX_OUTPUT = 60_000
@@ -42,18 +44,18 @@ RESULTS = {results}
 
 
 def test_{name}(tmp_path):
-    got = {{}}
     for name, text in TEXTS.items():
-        file = tmp_path / name
-        file.write_text(text, encoding="utf-8")
-        run = subprocess.run([{starts}, PROGRAM, file], cwd=PROGRAM.parent, capture_output=True, text=True, timeout=60)
-        got[name] = {reading}
-    assert got == RESULTS
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    printed = {{
+        name: subprocess.check_output([{starts}, PROGRAM, tmp_path / name], cwd=PROGRAM.parent, text=True, timeout=60)
+        for name in TEXTS
+    }}
+    assert {{name: {reading} for name, text in printed.items()}} == RESULTS
 """
 READINGS = {
-    "json": ("json.loads(run.stdout)", "import json\n"),
-    "xml": ("ElementTree.canonicalize(run.stdout, strip_text=True)", "import xml.etree.ElementTree as ElementTree\n"),
-    "text": ("[line.rstrip() for line in run.stdout.rstrip().splitlines()]", ""),
+    "json": ("json.loads(text)", "import json\n"),
+    "xml": ("ElementTree.canonicalize(text, strip_text=True)", "import xml.etree.ElementTree as ElementTree\n"),
+    "text": ("[line.rstrip() for line in text.rstrip().splitlines()]", ""),
 }
 
 
@@ -75,6 +77,8 @@ class ProgramTasks:
         self._tree = tree
         self._blocks = blocks
         self._novelty = novelty
+        self._names: set[str] = set(survey.files)
+        self._spare: list[TaskInstance] = []
 
     def make(self, found: list[Snippet], limit: int) -> Iterator[Candidate]:
         """Candidates for at most `limit` tasks; every snippet is accounted for. Raises SandboxUnavailable."""
@@ -90,8 +94,13 @@ class ProgramTasks:
             seen.add(snippet.source)
             tried += 1
             outcome = self._try(snippet, found)
-            if isinstance(outcome, TaskInstance):
-                made += self._novelty.take(outcome)
+            if isinstance(outcome, TaskInstance) and not self._novelty.take(outcome):
+                self._spare.append(outcome)
+                yield self._rejected(
+                    snippet, "part_of_bundle", "alone it would be a near copy; it may be part of a task with several"
+                )
+            elif isinstance(outcome, TaskInstance):
+                made += 1
                 yield Candidate(
                     document=snippet.block.document,
                     line=snippet.block.line,
@@ -102,9 +111,7 @@ class ProgramTasks:
                 yield self._rejected(snippet, *outcome)
 
     def _try(self, snippet: Snippet, others: list[Snippet]) -> TaskInstance | tuple[str, str]:
-        name = f"{slug_of(self._plan(snippet), self._goal(snippet))}{SUFFIX[snippet.language]}"
-        if name in self._survey.files:
-            name = f"my-{name}"
+        name = self._name(snippet)
         texts = inputs_for(snippet, others, self._blocks, self._tree)
         first = self._run(snippet, name, texts)
         if isinstance(first, tuple):
@@ -118,6 +125,49 @@ class ProgramTasks:
         if isinstance(second, tuple) or second != cases:
             return "not_deterministic", "two runs printed different texts"
         return self._instance(snippet, name, cases)
+
+    def bundles(self, limit: int) -> Iterator[Candidate]:
+        """Tasks of several programs, each one that alone would be a near copy of an earlier task."""
+        for start in range(0, min(len(self._spare) - 1, limit * PARTS), PARTS):
+            parts = self._spare[start : start + PARTS]
+            if len(parts) < 2:
+                return
+            first = parts[0]
+            files = [
+                VerifierFile(path=f"test_program_{number}.py", content=part.verifier.files[0].content)
+                for number, part in enumerate(parts, 1)
+            ]
+            count = "Two" if len(parts) == 2 else "Three"
+            instruction = f"{count} programs are needed.\n\n" + "\n\n".join(
+                f"({number}) {part.instruction}" for number, part in enumerate(parts, 1)
+            )
+            bundle = first.model_copy(
+                update={
+                    "instruction": instruction,
+                    "solution": tuple(step for part in parts for step in part.solution),
+                    "verifier": Verifier(files=tuple(files)),
+                    "family": "several_programs",
+                    "difficulty": "hard",
+                    "provenance": first.provenance | {"documents": ",".join(p.provenance["document"] for p in parts)},
+                }
+            )
+            place = first.provenance
+            yield Candidate(
+                document=place["document"], line=int(place["line"]), excerpt=instruction[:300], instance=bundle
+            )
+
+    def _name(self, snippet: Snippet) -> str:
+        """A new file name after the document and the heading."""
+        stem = PurePosixPath(snippet.block.document).stem.lower()
+        title = snippet.block.headings[-1] if snippet.block.headings else ""
+        words = [] if stem in {"readme", "index"} else re.findall(r"[a-z]+", stem)
+        words += [w for w in re.findall(r"[a-z]+", title.lower()) if w not in words and len(w) > 2]
+        slug = "-".join(words[:3]) or "program"
+        name, number = f"{slug}{SUFFIX[snippet.language]}", 2
+        while name in self._names:
+            name, number = f"{slug}-{number}{SUFFIX[snippet.language]}", number + 1
+        self._names.add(name)
+        return name
 
     def _run(self, snippet: Snippet, name: str, texts: list[str]) -> list[_Case] | tuple[str, str]:
         """What the program prints for each text that it accepts."""
@@ -150,7 +200,13 @@ class ProgramTasks:
         return Plan("program", snippet.block, (f"{STARTS[snippet.language]} program",))
 
     def _goal(self, snippet: Snippet) -> str:
-        return goal_of(self._plan(snippet)) or _goal_from_code(snippet)
+        """What the example is for, with what the document says at its beginning: an example alone says little."""
+        block = snippet.block
+        goal = goal_of(self._plan(snippet))
+        context = [*sentences_of(block.opening), *sentences_of(block.section_prose)]
+        text = " ".join(dict.fromkeys(s for s in context if s not in goal))
+        text = " ".join([*([text] if len(text.split()) < 90 else []), goal]).strip()
+        return text or _goal_from_code(snippet)
 
     def _instance(self, snippet: Snippet, name: str, cases: list[_Case]) -> TaskInstance:
         document = snippet.block.document

@@ -271,7 +271,9 @@ def inputs_for(snippet: Snippet, others: Iterable[Snippet], blocks: Iterable[Blo
     far = [s.example for s in alike if s.block.document != snippet.block.document]
     shown = [b.text for b in blocks if b.language in kind[0] and 20 < len(b.text) <= MAX_INPUT]
     if "<?php" in snippet.example:
-        shown = [t for t in shown if t.lstrip().startswith("<?php")]
+        shown = [
+            t if t.lstrip().startswith("<?php") else f"<?php\n\n{t}" for t in shown if "->" not in t.split("\n")[0]
+        ]
     shown.sort(key=len)
     shipped = _shipped_texts(tree, kind[1])
     pool = [snippet.example, *near, *shown[-4:], *shipped, *far]
