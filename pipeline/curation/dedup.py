@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from datasketch import MinHash
 
@@ -24,6 +25,10 @@ MASK = "LITERAL"
 FENCED = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*?\n\1", re.DOTALL)
 INLINE = re.compile(r"``.+?``|`[^`\n]+`|“[^”\n]*”|\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)")
 PATH = re.compile(r"(?<!\w)(?:~|\.{1,2})?/?[\w.-]+(?:/[\w.-]+)+/?|\b[\w-]+\.[a-z][a-z0-9]{1,5}\b")
+# Names of tests and constants say which task it is, not what kind of check.
+NAMES = re.compile(r"test_\w+|[A-Z][A-Z0-9_]+")
+LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
+PUNCTUATION = {",", ":", "(", ")", "."}
 NUMBER = re.compile(r"\b\d[\d.,]*\b")
 
 
@@ -53,41 +58,47 @@ def masked_prose(text: str) -> list[str]:
     """Lower-case words; code, quotations, paths and numbers become one mask each."""
     for pattern in (FENCED, INLINE, PATH, NUMBER):
         text = pattern.sub(f" {MASK} ", text)
-    return _collapse(word if word == MASK else word.lower() for word in re.findall(r"\w+", text))
+    found = (word if word == MASK else word.lower() for word in re.findall(r"\w+", text))
+    return [word for masked, run in itertools.groupby(found, MASK.__eq__) for word in ([MASK] if masked else run)]
 
 
 def masked_code(text: str) -> list[str]:
-    """Python tokens with strings and numbers masked, a literal list or dict being one mask; words of what is not Python."""
+    """Python tokens, a whole literal of any size being one mask; the words of what is not Python."""
     try:
-        ast.parse(text)
+        tree = ast.parse(text)
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return masked_prose(text)
-    skipped = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
-    literal = {tokenize.STRING, tokenize.NUMBER}
-    # Names of tests and constants say which task it is, not what kind of check.
-    names = re.compile(r"test_\w+|[A-Z][A-Z0-9_]+")
-    words = [
-        MASK if t.type in literal or t.string in {"True", "False", "None"} or names.fullmatch(t.string) else t.string
-        for t in tokens
-        if t.type not in skipped
-    ]
-    return _collapse(w for w in words if w not in {",", ":", "(", ")", "."})
+    spans = list(_literal_spans(tree))
+    words: list[str] = []
+    for token in tokens:
+        if token.type in LAYOUT or token.string in PUNCTUATION:
+            continue
+        # Columns of the tree count bytes.
+        start = (token.start[0], len(token.line[: token.start[1]].encode()))
+        masked = any(first <= start < last for first, last in spans) or NAMES.fullmatch(token.string)
+        if not (masked and words and words[-1] == MASK):
+            words.append(MASK if masked else token.string)
+    return words
 
 
-def _collapse(words: Iterable[str]) -> list[str]:
-    """Runs of masks, and brackets around masks only, become one mask: the size of expected data says nothing."""
-    out: list[str] = []
-    for word in words:
-        if word in {"]", "}"} and len(out) > 1 and out[-1] == MASK and out[-2] in {"[", "{"}:
-            out.pop()
-            out[-1] = MASK
-            word = MASK
-            if len(out) > 1 and out[-2] == MASK:
-                out.pop()
-        elif not (word == MASK and out and out[-1] == MASK):
-            out.append(word)
-    return out
+def _literal_spans(node: ast.AST) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Where the outermost literals stand."""
+    if isinstance(node, ast.expr) and _is_literal(node):
+        yield (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _literal_spans(child)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        return True
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return False
+    return True
 
 
 def shingles(words: Sequence[str]) -> set[str]:

@@ -139,7 +139,7 @@ def _prompted(lines: list[str]) -> list[Command]:
         if text.startswith("#"):
             comment = text.lstrip("# ")
             continue
-        text = re.sub(r"\s+#\s+[^'\"]*$", "", text)
+        text = _without_comment(text)
         shown = "\n".join(output).strip("\n")
         commands.append(Command(text.strip(), shown if shown.strip() else None, comment))
         comment = ""
@@ -157,9 +157,13 @@ def _plain(lines: list[str]) -> list[Command]:
             index += 1
             continue
         text, index = _complete(lines, index, line)
-        commands.append(Command(re.sub(r"\s+#\s+[^'\"]*$", "", text).strip(), None, " ".join(comments)))
+        commands.append(Command(_without_comment(text).strip(), None, " ".join(comments)))
         comments = []
     return commands
+
+
+def _without_comment(text: str) -> str:
+    return text if "\n" in text else re.sub(r"\s+#\s+[^'\"]*$", "", text)
 
 
 def _complete(lines: list[str], index: int, first: str) -> tuple[str, int]:

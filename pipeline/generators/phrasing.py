@@ -30,7 +30,7 @@ DEICTIC = re.compile(
     r"|work(?:s)? the same way|two examples?|see the|more (?:documentation|information|details)|let's|you might want to try|an? \w+ example|installation|install)\b|\bI (?:also |am |have )|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's|If you're|Back in|TODO)\b"
 )
 DANGLING = re.compile(
-    r"(?i)\b(?:are|is|looks?|with|by|be|the|and|or|to|of|like|following|example)$|[:,;]$|\$ |>>>|^\W*$"
+    r"(?i)\b(?:are|is|looks?|with|by|be|the|and|or|to|of|like|following|example)$|[:,;]$|\$ |>>>|\{%|^\W*$"
 )
 NOT_IMPERATIVE = {
     "the", "this", "you", "if", "in", "to", "it", "for", "we", "when", "these", "there", "by", "an", "a", "as", "some", "all", "most", "on", "with",
