@@ -103,9 +103,12 @@ def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...
         raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
     with ProgressBars(console):
         error = materialize_main(workshop, day=day, retry=retry, only=only)
-    _print_funnel(console, workshop)
+    try:
+        _print_funnel(console, workshop)
+    finally:  # a damaged snapshot must not hide why the run failed
+        if error is not None:
+            console.print(visible("The run failed: ", "red") + visible(error), soft_wrap=True)
     if error is not None:
-        console.print(visible("The run failed: ", "red") + visible(error), soft_wrap=True)
         sys.exit(_EXIT_FAILED)
 
 
@@ -203,18 +206,28 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
 
 
 def main() -> None:
-    """Entry point: the errors that the user can mend become one line and exit code 2."""
-    from pipeline.errors import ConfigurationError
-    from sandbox.errors import SandboxUnavailable
+    """Entry point: the errors that the user can mend become one line; exit code 2 where a setting is at fault."""
+    from pipeline.errors import ConfigurationError, PipelineError
+    from pipeline.snapshots import SnapshotDamaged
+    from sandbox.errors import SandboxError, SandboxUnavailable
 
     try:
         touchstone()
     except ConfigurationError as error:
-        click.echo(f"touchstone: configuration: {error}", err=True)
-        sys.exit(_EXIT_CONFIGURATION)
+        _end(f"configuration: {error}", _EXIT_CONFIGURATION)
     except SandboxUnavailable as error:
-        click.echo(f"touchstone: sandbox: {error}", err=True)
-        sys.exit(_EXIT_CONFIGURATION)
+        _end(f"sandbox: {error}", _EXIT_CONFIGURATION)
+    except SnapshotDamaged as error:
+        _end(f"{error}; put the version's folder back as it was, or move it away", _EXIT_FAILED)
+    except (PipelineError, SandboxError) as error:
+        _end(str(error), _EXIT_FAILED)
+
+
+def _end(reason: str, code: int) -> None:
+    from assets.visible import visible_text
+
+    click.echo(f"touchstone: {visible_text(reason)}", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

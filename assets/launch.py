@@ -44,10 +44,15 @@ def run_config(retry: str, only: Sequence[str]) -> dict[str, Any]:
 
 
 def _reason(failure: dg.DagsterEvent) -> str:
+    """What the asset raised, in its own words: what lies behind that one is for the log."""
     error = failure.step_failure_data.error
-    while error is not None and error.cause is not None:
-        error = error.cause
-    return f"{failure.step_key}: {error.message.strip() if error else 'no reason was recorded'}"
+    if error is not None and error.cause is not None:
+        error = error.cause  # Dagster's own says only which step it was
+    if error is None:
+        return f"{failure.step_key}: no reason was recorded"
+    name, _, text = error.message.strip().partition(": ")
+    ours = name.startswith(("pipeline.", "sandbox."))
+    return f"{failure.step_key}: {text if ours else error.message.strip()}"
 
 
 def _checked_day(day: str) -> str:

@@ -226,9 +226,13 @@ class RetryResource(dg.ConfigurableResource):
     """Beginnings of the keys of items; empty for all that `retry` covers."""
 
     def options(self, workshop: Workshop) -> Options:
-        """Raises ConfigurationError for a word that is none of the three."""
+        """Raises ConfigurationError for a word that is none of the three, and for `only` that cannot choose."""
         if self.retry not in set(Retry):
             raise ConfigurationError(f"retry: {self.retry!r} is none of {', '.join(Retry)}")
+        if self.only and Retry(self.retry) is Retry.NONE:
+            raise ConfigurationError("only: it names items to retry; set retry to infrastructure or all too")
+        if "" in self.only:
+            raise ConfigurationError("only: an empty text names no item; leave `only` out for all")
         return Options(workers=workshop.settings.workers, retry=Retry(self.retry), only=tuple(self.only))
 
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
+from pipeline.errors import PipelineError
 from pipeline.schemas import Row, to_rows
 from pipeline.tables import Store
 from pipeline.types import (
@@ -131,6 +132,19 @@ def verification_row(result: VerificationResult) -> Row:
     }
 
 
+class RowMissing(PipelineError):
+    """A row that another one names is not in its table: somebody removed files of the data folder."""
+
+
+def _named(rows: Mapping[object, Row], key: object, table: str) -> Row:
+    if key not in rows:
+        raise RowMissing(
+            f"the table {table} has no row {key}, which other tables name; put tables/{table} of the data folder back "
+            "as it was, or start over with another data folder (--data)"
+        )
+    return rows[key]
+
+
 class JudgedRow(NamedTuple):
     """An attempt with a verdict: what a replay needs."""
 
@@ -140,30 +154,33 @@ class JudgedRow(NamedTuple):
 
 
 def judged_rows(store: Store) -> list[JudgedRow]:
-    """Every attempt that has a verdict, passed and failed, sorted by trajectory id."""
+    """Every attempt that has a verdict, passed and failed, sorted by trajectory id. Raises RowMissing."""
     instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
     trajectories = {row["trajectory_id"]: row for row in to_rows(store.current("trajectories"))}
     judged = []
     for row in sorted(to_rows(store.current("verifications")), key=lambda row: str(row["trajectory_id"])):
         outcome = row["outcome"]
         if outcome == "passed" or outcome == "failed":
-            trajectory = trajectories[row["trajectory_id"]]
-            instance = instances[trajectory["instance_id"]]
+            trajectory = _named(trajectories, row["trajectory_id"], "trajectories")
+            instance = _named(instances, trajectory["instance_id"], "instances")
             judged.append(JudgedRow(instance_of(instance), trajectory_of(trajectory), outcome))
     return judged
 
 
 def verified_rows(store: Store) -> Iterator[Row]:
-    """Rows of the published schema: each attempt that passed, with its instance and its repository."""
+    """Rows of the published schema: each attempt that passed, with its instance and its repository.
+
+    Raises RowMissing.
+    """
     repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
     instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
     trajectories = {row["trajectory_id"]: row for row in to_rows(store.current("trajectories"))}
     for verification in sorted(to_rows(store.current("verifications")), key=lambda row: str(row["trajectory_id"])):
         if verification["outcome"] != "passed":
             continue
-        trajectory = trajectories[verification["trajectory_id"]]
-        instance = instances[trajectory["instance_id"]]
-        repository = repositories[instance["repository_id"]]
+        trajectory = _named(trajectories, verification["trajectory_id"], "trajectories")
+        instance = _named(instances, trajectory["instance_id"], "instances")
+        repository = _named(repositories, instance["repository_id"], "repositories")
         yield {
             **{name: repository[name] for name in ("source", "full_name", "commit", "license", "license_sha256")},
             **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},

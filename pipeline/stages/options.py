@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from pipeline.batch import Failure, Item, Outcome, Retry, StageReport, run_stage
-from pipeline.errors import InfrastructureFailure
+from pipeline.errors import ConfigurationError, InfrastructureFailure
 from pipeline.schemas import Row
 from pipeline.tables import Store
 from pipeline.types import Record
@@ -34,13 +34,23 @@ def over_items(
     failed_rows: Callable[[T, Failure], Mapping[str, Sequence[Row]]],
     options: Options,
 ) -> StageReport:
-    """`run_stage` with the caller's options; an image that is gone is the machine's fault, not the item's."""
+    """`run_stage` with the caller's options; an image that is gone is the machine's fault, not the item's.
+
+    Raises ConfigurationError for tables without their journal: everything would be done again and recorded twice.
+    """
+    tables = store.root / "tables"
+    if not (tables / "journal.sqlite").exists() and any(tables.glob("*/_delta_log")):
+        raise ConfigurationError(
+            f"{tables} has tables and no journal.sqlite, which says what is done; put that file back, or start over "
+            "with another data folder (--data)"
+        )
 
     def guarded(value: T) -> Outcome:
         try:
             return work(value)
         except ImageMissing as error:
-            raise InfrastructureFailure(f"{error}; `touchstone run --retry all --only ID` builds it again") from error
+            remedy = "it was removed there, and what is built stays built: another data folder (--data) makes it anew"
+            raise InfrastructureFailure(f"{error}; {remedy}") from error
 
     chosen = frozenset(item.key for item in items if item.key.startswith(options.only)) if options.only else frozenset()
     retry = options.retry if chosen or not options.only else Retry.NONE

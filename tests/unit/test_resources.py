@@ -66,3 +66,10 @@ def test_an_unknown_word_for_retry_is_refused(tmp_path: Path) -> None:
     shop = Workshop(Settings(), tmp_path, tmp_path / "data")
     with pytest.raises(ConfigurationError, match="sometimes"):
         RetryResource(retry="sometimes").options(shop)
+
+
+@pytest.mark.parametrize(("retry", "only"), [("none", ["repo-1"]), ("all", ["repo-1", ""])])
+def test_only_without_anything_to_choose_from_is_refused(tmp_path: Path, retry: str, only: list[str]) -> None:
+    shop = Workshop(Settings(), tmp_path, tmp_path / "data")
+    with pytest.raises(ConfigurationError, match="only"):
+        RetryResource(retry=retry, only=only).options(shop)

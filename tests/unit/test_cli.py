@@ -16,13 +16,14 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console, Group
 
-from assets.cli import touchstone
+from assets.cli import main, touchstone
 from assets.progress import ProgressBars
 from assets.resources import Settings, Workshop, open_workshop
 from assets.show import explain
 from pipeline.errors import ConfigurationError
 from pipeline.funnel import funnel
-from pipeline.schemas import Row, to_rows
+from pipeline.schemas import TERMINAL, Row, to_arrow, to_rows
+from pipeline.snapshots import publish
 from pipeline.stages.listing import list_day
 from pipeline.tables import Store
 from pipeline.types import Checkout, Repository
@@ -94,6 +95,33 @@ def test_processes_that_prepare_the_home_of_dagster_at_once_leave_it_usable(tmp_
     assert [process.exitcode for process in started] == [0, 0, 0]
     with sqlite3.connect(tmp_path / "data" / "dagster" / "history" / "runs.db") as history:
         assert len(history.execute("SELECT * FROM alembic_version").fetchall()) == 1
+
+
+@pytest.mark.parametrize("harmed", ["manifest.json", "data/train-00000.parquet"])
+def test_a_damaged_version_is_named_with_its_remedy(
+    tmp_path: Path, place: list[str], harmed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = to_arrow(TERMINAL, [{"full_name": "local/fruit", "language": "python", "license": "MIT"}])
+    version = publish(
+        tmp_path / "data",
+        "terminal",
+        rows,
+        schema_version=TERMINAL.version,
+        parents=(),
+        code_commit=None,
+        run_id=None,
+        summary={},
+        card=lambda rows, summary: "",
+    ).path
+    path = version / harmed
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-20])
+    monkeypatch.setattr("sys.argv", ["touchstone", "status", *place])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 1
+    assert str(version) in (said := capsys.readouterr().err)
+    assert said.count("\n") == 1 and "move it away" in said
 
 
 def test_status_of_an_empty_folder_says_which_one(tmp_path: Path, place: list[str]) -> None:
@@ -169,6 +197,15 @@ def test_two_runs_that_list_a_day_at_once_list_each_repository_once(tmp_path: Pa
         run.join()
     rows = to_rows(store.read("listings"))
     assert sorted(str(row["full_name"]) for row in rows) == ["local/fruit1", "local/fruit2", "local/fruit3"]
+
+
+def test_tables_without_their_journal_are_not_filled_a_second_time(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    list_day(store, [Named(repository(1))], DAY, ["python"], today=DAY)
+    (tmp_path / "tables" / "journal.sqlite").unlink()
+    with pytest.raises(ConfigurationError, match=r"no journal\.sqlite"):
+        list_day(store, [Named(repository(1), repository(2))], DAY, ["python"], today=DAY)
+    assert store.read("listings").num_rows == 1
 
 
 def test_a_repository_kept_by_two_scorers_counts_once(tmp_path: Path) -> None:
