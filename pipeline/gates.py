@@ -1,4 +1,4 @@
-"""Gates that need no sandbox: what the text of a task alone can prove wrong. The gates that run it are in instances.py."""
+"""Gates that need no sandbox: what the text of a task alone can prove wrong. Those that run it are in instances.py."""
 
 from __future__ import annotations
 
@@ -72,10 +72,12 @@ def _unsafe(tree: ast.Module) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            if isinstance(node, ast.ImportFrom) and node.level:
+                return "imports a relative module"
             for module in modules:
                 root = module.split(".")[0]
                 if root in FORBIDDEN_MODULES or root not in sys.stdlib_module_names | ALLOWED_EXTRA:
-                    return f"imports {module or 'a relative module'}"
+                    return f"imports {module}"
         if isinstance(node, ast.Call):
             name = (
                 node.func.attr

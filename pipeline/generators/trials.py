@@ -24,7 +24,7 @@ BUILDERS = {"make", "cmake", "cc", "gcc", "g++", "c++", "clang", "javac", "meson
 MAX_PROGRAM_BYTES = 4_000_000
 # A sentence or a usage line, as only the sources of the program hold it.
 MESSAGE = re.compile(rb"(?<=\0)[A-Za-z][A-Za-z0-9 ,.:'<>\[\]|-]{17,70}(?=[\n\0])")
-PROGRAM_TIMEOUT_S = 20.0
+PROGRAM_TIMEOUT_S = 5.0
 CHECKED = {"json", "jsonl", "csv", "table", "sqlite", "xml", "text"}
 NOISE = re.compile(
     r"(?:^|/)(?:__pycache__|\.cache|\.npm|\.config|\.local|\.git|\.pytest_cache|node_modules|CMakeFiles|\.gradle|go-build\w*|CMakeTmp)(?:/|$)"
