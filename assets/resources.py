@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import dagster as dg
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
+from pipeline.agents import AGENTS
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ConfigurationError, PipelineError
@@ -45,7 +47,7 @@ _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE
 class SourcesConfig(Record):
     """Where repositories come from."""
 
-    use: tuple[str, ...] = ("registry", "local")
+    use: tuple[Literal["registry", "local"], ...] = ("registry", "local")
     """Sources that are asked, in this order."""
     registry: RegistryConfig = RegistryConfig()
     local: LocalConfig = LocalConfig()
@@ -55,7 +57,15 @@ class SourcesConfig(Record):
 class AgentsConfig(RolloutConfig):
     """Who attempts each instance, within which budgets."""
 
-    agents: tuple[str, ...] = ("oracle", "noop")
+    agents: tuple[str, ...] = Field(default=("oracle", "noop"), min_length=1)
+
+    @field_validator("agents")
+    @classmethod
+    def _known(cls, agents: tuple[str, ...]) -> tuple[str, ...]:
+        # Here, since the stage that needs them comes when the images are built, hours later.
+        if unknown := sorted(set(agents) - set(AGENTS)):
+            raise ValueError(f"there is no agent {', '.join(unknown)}; there are {', '.join(sorted(AGENTS))}")
+        return agents
 
 
 class Settings(Record):
@@ -136,17 +146,15 @@ class Workshop:
 
     @functools.cache  # noqa: B019
     def sources(self) -> tuple[Source, ...]:
-        """Raises ConfigurationError for an unknown source."""
+        """Raises ConfigurationError for a mistake in their settings."""
         config = self.settings.sources
         made: list[Source] = []
         for name in config.use:
             if name == "registry":
                 packages = config.registry.model_copy(update={"packages": self.folder / config.registry.packages})
                 made.append(RegistrySource(packages, config.checkout, self.backend(), self._fetch_image))
-            elif name == "local":
-                made.append(LocalSource(config.local, config.checkout, self.folder))
             else:
-                raise ConfigurationError(f"sources.use: there is no source {name!r}; there are registry and local")
+                made.append(LocalSource(config.local, config.checkout, self.folder))
         return tuple(made)
 
     @functools.cache  # noqa: B019

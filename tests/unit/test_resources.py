@@ -25,6 +25,9 @@ def write(folder: Path, text: str) -> Path:
         ("[images.build_env]\nPIP_INDEX_URL = 'https://me:secret@index.test/simple'", "credentials"),
         ("workers = ", "TOML"),
         ("snapshot = '../x'", "snapshot"),
+        ("[sources]\nuse = ['gopher']", "'registry' or 'local'"),
+        ("[rollout]\nagents = ['oracel']", "there is no agent oracel; there are noop, oracle"),
+        ("[rollout]\nagents = []", "rollout.agents"),
     ],
 )
 def test_a_mistake_names_the_file_and_the_setting(tmp_path: Path, text: str, named: str) -> None:
