@@ -27,22 +27,27 @@ UNLABELLED = {"", "text", "none", "plain", "plaintext", "txt"}
 PROMPT = re.compile(r"^\s{0,3}(?:\$|▶|❯|➜|%|[\w.-]+@[\w.-]+:?[^\s$#]*[$#]|[\w-]+%)\s+(?=\S)")
 ROOT_PROMPT = re.compile(r"^# (?=[a-z][\w./-]+(\s|$))")
 NETWORK = re.compile(
-    r"(?<![\w./-])(?:curl|wget|ssh|scp|rsync|ftp|telnet|nc|ping|dig|brew|apt|apt-get|yum|dnf|pacman|apk|zypper|snap|port|gem|composer|cargo|conda"
+    r"(?<![\w./-])(?:curl|wget|ssh|scp|rsync|ftp|telnet|nc|ping|dig|brew|apt|apt-get|yum|dnf"
+    r"|pacman|apk|zypper|snap|port|gem|composer|cargo|conda"
     r"|npx|yarn|pnpm|bower|composer\.phar|gradle|gradlew|mvn|pipx|uv|easy_install|vcpkg|datasette|heroku|gh)(?=\s|$)"
     r"|(?<![\w./-])(?:npm|pip3?|python3? -m pip)\s+(?:install|i|ci|update|publish|download|uninstall)\b"
-    r"|(?<![\w./-])go\s+(?:get|install|mod)\b|\bgit\s+(?:clone|pull|push|fetch|submodule)\b|sqlite-utils install\b|llm install\b"
+    r"|(?<![\w./-])go\s+(?:get|install|mod)\b|\bgit\s+(?:clone|pull|push|fetch|submodule)\b"
+    r"|sqlite-utils install\b|llm install\b"
 )
 URL = re.compile(r"\b(?:https?|ftp|git|ssh|postgres(?:ql)?|mysql|mssql|oracle)(?:\+\w+)?://")
 CONTAINERS = re.compile(r"(?<![\w./-])(?:docker|docker-compose|podman|kubectl|vagrant|systemctl|service)(?=\s|$)")
 INTERACTIVE = re.compile(
-    r"(?<![\w./-])(?:vi|vim|nano|emacs|less|more|top|htop|man|firefox|open|xdg-open|ipython|tmux|screen)(?=\s|$)|^\s*(?:python3?|node|php -a|bash|sh|su)\s*$"
+    r"(?<![\w./-])(?:vi|vim|nano|emacs|less|more|top|htop|man|firefox|open|xdg-open|ipython"
+    r"|tmux|screen)(?=\s|$)|^\s*(?:python3?|node|php -a|bash|sh|su)\s*$"
 )
 PLACEHOLDER = re.compile(
-    r"<[A-Za-z][\w .|/-]*>(?!\()|(?<=\s)\[[\w<-][^\]\n\"'|&;]*\](?=\s|$)|(?<![\w./])\.\.\.(?![\w/])|…|\bpath/to\b|/path/|\byour[-_ ]?\w+|\bmy-?app\b|\bFOO_?BAR\b|\{\{"
+    r"<[A-Za-z][\w .|/-]*>(?!\()|(?<=\s)\[[\w<-][^\]\n\"'|&;]*\](?=\s|$)|(?<![\w./])\.\.\.(?![\w/])"
+    r"|…|\bpath/to\b|/path/|\byour[-_ ]?\w+|\bmy-?app\b|\bFOO_?BAR\b|\{\{"
 )
 SERVER = re.compile(r"&\s*$|(?<![\w./-])(?:serve|runserver|http\.server|watch)(?=\s|$)")
 TEST_SUITE = re.compile(
-    r"(?<![\w./-])(?:go test|npm (?:test|run)|make (?:test|check)|ctest|pytest|phpunit|tox|rake|cargo test|mocha|tap)\b"
+    r"(?<![\w./-])(?:go test|npm (?:test|run)|make (?:test|check)|ctest|pytest|phpunit|tox|rake"
+    r"|cargo test|mocha|tap)\b"
 )
 STATEFUL = re.compile(
     r"^\s*(?:cd|pushd|export|source|\.|alias|set|shopt|unset|function|declare)\s|^\s*\w+=\S*\s*$|^\s*\w+\s*\(\)\s*\{"
@@ -70,8 +75,9 @@ KEYWORDS = {
     "[[",
 }
 BUILTINS = {
-    "echo", "printf", "cd", "export", "set", "source", ".", "test", "true", "false", "read", "alias", "unset", "pwd", "exit", "eval", "exec",
-    "shopt", "declare", "local", "pushd", "popd", "wait", "trap", "type", "command", "let", ":",
+    "echo", "printf", "cd", "export", "set", "source", ".", "test", "true", "false", "read", "alias", "unset",
+    "pwd", "exit", "eval", "exec", "shopt", "declare", "local", "pushd", "popd", "wait", "trap", "type",
+    "command", "let", ":",
 }  # fmt: skip
 
 

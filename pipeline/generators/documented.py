@@ -16,7 +16,17 @@ from pipeline.generators.commands import first_words, parse_block, stages
 from pipeline.generators.documents import Block, Tree, read_blocks
 from pipeline.generators.novelty import Novelty
 from pipeline.generators.phrasing import goal_of
-from pipeline.generators.plans import Plan, Refusal, documented_files, labelled_variants, resolve, shell_plans
+from pipeline.generators.plans import (
+    Plan,
+    Refusal,
+    documented_files,
+    java_programs,
+    labelled_variants,
+    resolve,
+    shell_plans,
+    synopsis_plans,
+    with_compiling,
+)
 from pipeline.generators.program_tasks import ProgramTasks
 from pipeline.generators.programs import complete_programs, snippets
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
@@ -57,7 +67,7 @@ class DocumentedConfig(Record):
     """Candidates after which trying stops; a little more than what is admitted, since some are near copies."""
     max_programs: int = Field(default=5, gt=0)
     """Of these, at most so many programs to be written and so many programs to be built."""
-    max_bundles: int = Field(default=2, ge=0)
+    max_bundles: int = Field(default=3, ge=0)
     """Tasks in several parts, made of what alone would be a near copy."""
 
 
@@ -76,8 +86,10 @@ class Documented:
         plans, refused = shell_plans(blocks)
         sandbox = start()
         try:
-            found = survey(sandbox, {w for plan in plans for step in plan.steps for w in first_words(step)})
-            usable, more = _usable(plans, blocks, found, tree)
+            words = {w for plan in plans for step in plan.steps for w in first_words(step)}
+            words |= {w for r in refused if r.failure_class == "placeholder" for w in first_words(r.excerpt)}
+            found = survey(sandbox, words)
+            usable, more = _usable([*plans, *synopsis_plans(refused, blocks, found.own)], blocks, found, tree)
             chosen = self._chosen(usable)
             found = with_help(sandbox, found, _help_calls(chosen))
         finally:
@@ -106,7 +118,7 @@ class Documented:
 def _usable(plans: list[Plan], blocks: list[Block], found: Survey, tree: Tree) -> tuple[list[Plan], list[Refusal]]:
     """Plans whose programs exist, with their inputs found; and the others with the reason."""
     names = set(found.files) | set(tree.sizes)
-    documented = documented_files(blocks)
+    documented = documented_files(blocks) | java_programs(blocks, java_package(tree))
     usable: list[Plan] = []
     refused: list[Refusal] = []
     for plan in plans:
@@ -120,7 +132,7 @@ def _usable(plans: list[Plan], blocks: list[Block], found: Survey, tree: Tree) -
             )
         if unknown:
             continue
-        resolved = resolve(plan, names, documented)
+        resolved = resolve(with_compiling(plan, documented), names, documented)
         if not any(w in TOOLCHAIN or w in found.own or w in names for w in words):
             refused.append(Refusal(plan.block, plan.text, "no_tool", "uses nothing that belongs to the repository"))
             continue
@@ -131,6 +143,16 @@ def _usable(plans: list[Plan], blocks: list[Block], found: Survey, tree: Tree) -
             else:
                 refused.append(Refusal(plan.block, plan.text, "no_goal", "the document does not say what it is for"))
     return usable, refused
+
+
+def java_package(tree: Tree) -> str:
+    """The package that holds most of the main sources, empty when there are none."""
+    folders = [
+        re.sub(r"^(?:.*/)?src/main/java/|/[^/]*$", "", n)
+        for n in tree.sizes
+        if "src/main/java/" in n and n.endswith(".java")
+    ]
+    return max(sorted(set(folders)), key=folders.count).replace("/", ".") if folders else ""
 
 
 def _help_calls(plans: list[Plan]) -> set[str]:

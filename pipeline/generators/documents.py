@@ -160,7 +160,7 @@ def blocks_of(name: str, text: str) -> list[Block]:
 
 
 def paragraphs_of(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, heading above, paragraph) of a document of any format, code left in; for finding where something is named."""
+    """(line, heading above, paragraph) of a document of any format; for finding where something is named."""
     heading, start, gathered = "", 0, list[str]()
     for number, line in enumerate([*text.split("\n"), ""], 1):
         if match := re.match(r"(?:#{1,6}|={1,6}) (\S.*)", line):

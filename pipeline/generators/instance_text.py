@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from pipeline.generators.checks import Writer, add_checks, add_program_check
+from pipeline.generators.checks import add_checks, add_program_check
 from pipeline.generators.commands import stages
 from pipeline.generators.documents import Tree
 from pipeline.generators.facts import Fact, ProgramRun
@@ -17,6 +17,7 @@ from pipeline.generators.plans import Plan
 from pipeline.generators.protocol import GeneratorInput
 from pipeline.generators.survey import Survey
 from pipeline.generators.trials import Trial
+from pipeline.generators.writer import Writer
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 
 GENERATOR = "documented"

@@ -16,29 +16,40 @@ from pipeline.generators.plans import Plan
 from pipeline.generators.survey import Survey, option_names
 
 POINTER = re.compile(
-    r"(?i)[,;]?\s*(?:like (?:so|this)|as follows|as shown below|for example|for instance|e\.g\.|by (?:doing|running)(?: this| the following)?"
-    r"|(?:with|using|run|use|do|try)?\s*(?:the|this) (?:following|below)(?: command| code| example)?s?|run|type|do|use|simply type|simply)?"
+    r"(?i)[,;]?\s*(?:like (?:so|this)|as follows|as shown below|for example|for instance|e\.g\."
+    r"|by (?:doing|running)(?: this| the following)?"
+    r"|(?:with|using|run|use|do|try)?\s*(?:the|this) (?:following|below)(?: command| code| example)?s?"
+    r"|run|type|do|use|simply type|simply)?"
     r"\s*[:,]\s*$"
 )
 HOLLOW = re.compile(
-    r"(?i)^(?:or|and|then|now|also|examples?|for example|usage|output|e\.g\.|otherwise|alternatively|result|note|more)?[:.,]?$"
+    r"(?i)^(?:or|and|then|now|also|examples?|for example|usage|output|e\.g\.|otherwise|alternatively"
+    r"|result|note|more)?[:.,]?$"
 )
 DEICTIC = re.compile(
-    r"(?i)\b(?:th[ei]s[ei]? (?:\w+ )?(?:commands?|examples?|snippets?|sections?|page|tutorial|chapter|tutorials)|(?:previous|earlier|last|next) (?:\w+ )?"
-    r"(?:section|operations?|example|step)s?|(?:shown|described|mentioned|seen|looked at) (?:above|below|earlier|before)|as you can see|above|below"
-    r"|all our|take a look|let's (?:see|look|take|examine|imagine)|see what|what's in there|same output|documentation for|described (?:in|at)"
-    r"|work(?:s)? the same way|two examples?|see the|more (?:documentation|information|details)|let's|you might want to try|an? \w+ example|installation|install)\b|\bI (?:also |am |have )|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's|If you're|Back in|TODO)\b"
+    r"(?i)\b(?:th[ei]s[ei]? (?:\w+ )?(?:commands?|examples?|snippets?|sections?|page|tutorial"
+    r"|chapter|tutorials)|(?:previous|earlier|last|next) (?:\w+ )?"
+    r"(?:section|operations?|example|step)s?|(?:shown|described|mentioned|seen|looked at) (?:above"
+    r"|below|earlier|before)|as you can see|above|below"
+    r"|all our|take a look|let's (?:see|look|take|examine|imagine)|see what|what's in there"
+    r"|same output|documentation for|described (?:in|at)"
+    r"|work(?:s)? the same way|two examples?|see the|more (?:documentation|information|details)"
+    r"|let's|you might want to try|an? \w+ example|installation|install)\b|\bI (?:also |am "
+    r"|have )|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's"
+    r"|If you're|Back in|TODO)\b"
 )
 DANGLING = re.compile(
     r"(?i)\b(?:are|is|looks?|with|by|be|the|and|or|to|of|like|following|example)$|[:,;]$|\$ |>>>|\{%|^\W*$"
 )
 NOT_IMPERATIVE = {
-    "the", "this", "you", "if", "in", "to", "it", "for", "we", "when", "these", "there", "by", "an", "a", "as", "some", "all", "most", "on", "with",
-    "note", "since", "because", "passing", "using", "however", "that", "your", "many", "each", "any", "every", "like", "once", "and", "or", "here",
+    "the", "this", "you", "if", "in", "to", "it", "for", "we", "when", "these", "there", "by", "an", "a", "as",
+    "some", "all", "most", "on", "with", "note", "since", "because", "passing", "using", "however", "that",
+    "your", "many", "each", "any", "every", "like", "once", "and", "or", "here",
 }  # fmt: skip
 STOP_WORDS = NOT_IMPERATIVE | {
-    "of", "is", "are", "be", "its", "from", "at", "can", "will", "not", "only", "into", "use", "but", "them", "their", "also", "then", "so", "do",
-    "does", "has", "have", "how", "which", "what", "one", "two", "example", "following", "specify", "option", "options", "set",
+    "of", "is", "are", "be", "its", "from", "at", "can", "will", "not", "only", "into", "use", "but", "them",
+    "their", "also", "then", "so", "do", "does", "has", "have", "how", "which", "what", "one", "two", "example",
+    "following", "specify", "option", "options", "set",
 }  # fmt: skip
 
 
@@ -74,8 +85,10 @@ def goal_of(plan: Plan) -> str:
 
 def is_imperative(goal: str) -> bool:
     """Whether a goal reads as an order."""
-    word = re.match(r"[A-Za-z']+", goal)
-    return word is not None and word[0].lower() not in NOT_IMPERATIVE and not word[0].endswith(("s", "ing"))
+    match = re.match(r"([A-Za-z']+)\s+(\w+)", goal)
+    if match is None or match[1].lower() in NOT_IMPERATIVE or match[1].endswith(("s", "ing")):
+        return False
+    return match[2] not in {"is", "are", "can", "has", "have", "will", "may", "also", "allows", "makes", "provides"}
 
 
 def _tells(text: str) -> bool:
@@ -111,7 +124,7 @@ def _last_words(sentences: list[str]) -> str:
 
 
 def slug_of(plan: Plan, goal: str) -> str:
-    """A short name for result files: from an order in the goal, else from the heading and what is special in the command."""
+    """A short name for result files: from an order in the goal, else from the heading and the command."""
     prose = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", " ", goal)
     words = [w.lower() for w in re.findall(r"[A-Za-z][A-Za-z0-9]+", prose)]
     if is_imperative(goal):
@@ -277,7 +290,7 @@ def shape(fact: Fact, *, with_name: bool) -> str:
     lines = "a single line" if count == 1 else f"{count} lines"
     return f"{name} has {lines}" + (
         f", from {code(fact.lines[0].strip())} to {code(fact.lines[-1].strip())}."
-        if 3 < count and _short(fact)
+        if count > 3 and _short(fact)
         else "."
     )
 
@@ -296,7 +309,9 @@ def _json_shape(fact: Fact, name: str) -> str:
             if keys and all(isinstance(v, dict) for v in value)
             else "elements"
         )
-        return f"{name} is {form}: {len(value)} {what if len(value) != 1 else what.replace('objects', 'object').replace('elements', 'element')}."
+        if len(value) == 1:
+            what = what.replace("objects", "object").replace("elements", "element")
+        return f"{name} is {form}: {len(value)} {what}."
     if isinstance(value, dict):
         return f"{name} is a JSON object with the top-level keys {', '.join(map(code, list(value)[:10]))}."
     return f"{name} is a JSON value."

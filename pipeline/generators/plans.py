@@ -27,8 +27,9 @@ from pipeline.generators.documents import Block
 
 MAX_FILE_LINES = 60
 DATA_SUFFIXES = {
-    ".csv", ".tsv", ".json", ".nl", ".jsonl", ".txt", ".xml", ".html", ".js", ".md", ".yml", ".yaml", ".toml", ".ini", ".sh", ".xlsx",
-    ".xls", ".dbf", ".json5", ".mustache", ".sql", ".log", ".css", ".php", ".py", ".gron",
+    ".csv", ".tsv", ".json", ".nl", ".jsonl", ".txt", ".xml", ".html", ".js", ".md", ".yml", ".yaml", ".toml",
+    ".ini", ".sh", ".xlsx", ".xls", ".dbf", ".json5", ".mustache", ".sql", ".log", ".css", ".php", ".py",
+    ".gron",
 }  # fmt: skip
 FILE_NAME = r"[\w-]+(?:/[\w.-]+)*\.[A-Za-z][\w]{0,8}"
 NAMED_IN_COMMENT = re.compile(
@@ -128,7 +129,8 @@ def _output_block(blocks: list[Block], index: int) -> Block | None:
     if other.language == "output" or (not lead and other.language not in SHELL_LANGUAGES | {""}):
         return other
     if re.fullmatch(
-        r"(?:(?:the )?(?:output|outputs?|result|results in|returns|produces|prints|will (?:output|print|return))\b.{0,40}:?)",
+        r"(?:(?:the )?(?:output|outputs?|result|results in|returns|produces|prints|will (?:output"
+        r"|print|return))\b.{0,40}:?)",
         lead,
     ):
         return other
@@ -136,7 +138,7 @@ def _output_block(blocks: list[Block], index: int) -> Block | None:
 
 
 def _groups(commands: list[Command]) -> list[tuple[Command, ...]]:
-    """Commands that belong together: a block with state is one script, else each result is its own, with what it needs."""
+    """Commands that belong together: a block with state is one script, else each result comes with what it needs."""
     if any(is_stateful(c.text) for c in commands):
         return [tuple(commands)]
     groups: list[tuple[Command, ...]] = []
@@ -183,6 +185,52 @@ def documented_files(blocks: Iterable[Block]) -> dict[tuple[str, str], list[tupl
     return found
 
 
+def java_programs(blocks: Iterable[Block], package: str) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """`documented_files` for Java: a shown class with `main` is a file of its name, with the imports it leaves out."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for block in blocks:
+        name = re.search(r"^(?:public )?class (\w+)", block.text, re.MULTILINE)
+        if block.language == "java" and name and " main(" in block.text:
+            head = "" if "import " in block.text or not package else f"import {package}.*;\nimport java.util.*;\n\n"
+            found.setdefault((block.document, f"{name[1]}.java"), []).append((block.line, f"{head}{block.text}\n"))
+    return found
+
+
+def with_compiling(plan: Plan, documented: Mapping[tuple[str, str], list[tuple[int, str]]]) -> Plan:
+    """For `java Name …` where the document shows the class: the file, and compiling it first."""
+    match = re.match(r"java (\w+)(?=\s|$)", plan.steps[-1])
+    shown = documented.get((plan.block.document, f"{match[1]}.java")) if match else None
+    if match is None or not shown:
+        return plan
+    name = f"{match[1]}.java"
+    return replace(
+        plan,
+        steps=(*plan.steps[:-1], f"javac {name}", plan.steps[-1]),
+        files=((name, _nearest(shown, plan.block.line)),),
+    )
+
+
+def synopsis_plans(refused: Iterable[Refusal], blocks: list[Block], own: set[str]) -> list[Plan]:
+    """`tool [options] <file>` applied to the data that the same document shows."""
+    found = []
+    for refusal in refused:
+        match = re.fullmatch(r"([\w-]+) \[\w+\] <(?:input-?)?file>", refusal.excerpt.strip())
+        if match is None or match[1] not in own:
+            continue
+        data = [
+            b
+            for b in blocks
+            if b.document == refusal.block.document and b.language not in SHELL_LANGUAGES | {"", "html"}
+        ]
+        data = sorted(
+            (b for b in data if "require(" not in b.text and "import " not in b.text), key=lambda b: -len(b.text)
+        )
+        for block in data[:1]:
+            name = f"input.{match[1] if len(match[1]) < 6 else block.language}"
+            found.append(Plan("shell", refusal.block, (f"{match[1]} {name}",), files=((name, block.text + "\n"),)))
+    return found
+
+
 def resolve(plan: Plan, tree_names: set[str], documented: Mapping[tuple[str, str], list[tuple[int, str]]]) -> Plan:
     """Find the files that the commands name: shipped, shown in the document, shipped elsewhere; the rest is missing."""
     steps = plan.steps
@@ -197,6 +245,7 @@ def resolve(plan: Plan, tree_names: set[str], documented: Mapping[tuple[str, str
                 name.startswith(("~", ".."))
                 or (name.startswith("/") and not name.startswith("/tmp/"))
                 or clean in written
+                or clean in files
                 or clean.rstrip("/") in tree_names
             ):
                 continue
@@ -256,7 +305,7 @@ def with_stand_ins(plan: Plan, sizes: Mapping[str, int], seed: int) -> Plan | No
 
 
 def fed(plan: Plan, sizes: Mapping[str, int]) -> Plan | None:
-    """A plan whose first program waits for standard input, with a shipped text given to it; None when it has an input."""
+    """A plan whose first program waits for standard input, with a shipped text for it; None when it has an input."""
     first = stages(plan.steps[0])[0]
     if (
         len(plan.steps) > 1

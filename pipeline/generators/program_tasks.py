@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
-from pipeline.generators.checks import literal
 from pipeline.generators.documents import Block, Tree
 from pipeline.generators.facts import classify, normalised_lines
 from pipeline.generators.novelty import Novelty
@@ -25,6 +24,7 @@ from pipeline.generators.programs import STARTS, SUFFIX, Snippet, inputs_for
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start
 from pipeline.generators.survey import Survey
 from pipeline.generators.trials import UNSTABLE, write_file
+from pipeline.generators.writer import literal
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.protocol import Sandbox
 
@@ -241,7 +241,8 @@ class ProgramTasks:
         wordings = (
             f"Turn the example of {where} into {target}: {call} takes its text from FILE.{load}",
             f"{target} is wanted: {call} prints what that example, {where}, gives for the content of FILE.{load}",
-            f"Make this usable on files. {call} shall print the result for FILE, with the settings shown in {where}; it lives at {target}.{load}",
+            f"Make this usable on files. {call} shall print the result for FILE, with the settings shown in {where}; "
+            f"it lives at {target}.{load}",
             f"Write {target} after {where}, but reading the file named by its argument ({call}).{load}",
         )
         work = wordings[int(hashlib.sha256(snippet.source.encode()).hexdigest(), 16) % len(wordings)]

@@ -27,7 +27,8 @@ COMPLETE = {
 }
 LITERAL = {
     "php": re.compile(
-        r"<<<'?(?P<mark>\w+)'?\n(?P<here>.*?)\n\s*(?P=mark)\b|'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\$]|\\.)*)\"",
+        r"<<<'?(?P<mark>\w+)'?\n(?P<here>.*?)\n\s*(?P=mark)\b|'(?P<single>(?:[^'\\]|\\.)*)'"
+        r"|\"(?P<double>(?:[^\"\\$]|\\.)*)\"",
         re.DOTALL,
     ),
     "javascript": re.compile(
@@ -181,7 +182,8 @@ def _data_literal(block: Block, body: str, language: str) -> tuple[tuple[int, in
 def _blanked_comments(body: str) -> str:
     """Comments as blanks of the same length, so that apostrophes in them open no literal."""
     pattern = re.compile(
-        r"<<<'?(\w+)'?\n.*?\n\s*\1\b|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|//[^\n]*|(?<![\w$])#[^\n\[]*|/\*.*?\*/",
+        r"<<<'?(\w+)'?\n.*?\n\s*\1\b|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|//[^\n]*|(?<![\w$])#[^\n\[]*"
+        r"|/\*.*?\*/",
         re.DOTALL,
     )
     return pattern.sub(lambda m: " " * len(m[0]) if m[0].startswith(("/", "#")) else m[0], body)
@@ -189,7 +191,7 @@ def _blanked_comments(body: str) -> str:
 
 def _value(match: re.Match[str], language: str) -> str:
     if (here := match["here"]) is not None:
-        return here + ("" if language == "php" else "")
+        return here
     if (single := match["single"]) is not None:
         return re.sub(r"\\(['\\])", r"\1", single) if language == "php" else _unescape(single)
     return _unescape(match["double"])
@@ -264,7 +266,7 @@ def package_name(tree: Tree) -> str:
 
 
 def inputs_for(snippet: Snippet, others: Iterable[Snippet], blocks: Iterable[Block], tree: Tree) -> list[str]:
-    """Texts to try a program on, unlike each other: its own, those of its neighbours, data that documents show, small shipped files."""
+    """Texts to try a program on: its own, those of its neighbours, data that documents show, small shipped files."""
     kind = _kind_of(snippet.example)
     alike = [s for s in others if _kind_of(s.example) == kind]
     near = [s.example for s in alike if s.block.document == snippet.block.document]

@@ -1,4 +1,4 @@
-"""Chooses among the plans of a repository before any time is spent on running them: good ones first, unlike ones first."""
+"""Chooses among the plans of a repository before time is spent on running them: good ones and unlike ones first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def merit(plan: Plan) -> float:
 
 
 def creators_first(plans: list[Plan], limit: int) -> list[Plan]:
-    """Plans that make a file from what is there and that others work on: run first, since the others need the result."""
+    """Plans that make a file on which others work: to be run first, since the others need the result."""
     wanted: dict[str, int] = {}
     for plan in plans:
         for name in plan.missing:

@@ -1,4 +1,4 @@
-"""What an image offers before anything is done in it: its working directory, programs, their help texts, the host name."""
+"""What an image offers before anything is done in it: working directory, programs, their help texts, libraries."""
 
 from __future__ import annotations
 

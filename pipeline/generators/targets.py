@@ -28,10 +28,8 @@ def target_plans(tree: Tree) -> list[Plan]:
         target = match[1]
         recipe = re.match(r"\n((?:\t[^\n]*\n?)+)", expanded[match.end() :])
         implicit = recipe is None and re.search(rf"(?:^|[\s/]){re.escape(target)}\.(?:c|cc|cpp|cxx)\b", match[2])
-        links = (
-            implicit
-            or recipe
-            and re.search(r"\$\((?:CC|CXX|LD)\)|\b(?:gcc|g\+\+|cc|c\+\+)\b|\bgo build\b|-o\s", recipe[1])
+        links = implicit or (
+            recipe and re.search(r"\$\((?:CC|CXX|LD)\)|\b(?:gcc|g\+\+|cc|c\+\+)\b|\bgo build\b|-o\s", recipe[1])
         )
         if (
             HOUSEKEEPING.match(target)

@@ -1,4 +1,4 @@
-"""Runs one plan in a fresh sandbox and says what came of it: what it printed, which files it left, why it is unusable."""
+"""Runs one plan in a fresh sandbox: what it printed, which files and programs it left, why it is unusable."""
 
 from __future__ import annotations
 
@@ -27,16 +27,20 @@ MESSAGE = re.compile(rb"(?<=\0)[A-Za-z][A-Za-z0-9 ,.:'<>\[\]|-]{17,70}(?=[\n\0])
 PROGRAM_TIMEOUT_S = 5.0
 CHECKED = {"json", "jsonl", "csv", "table", "sqlite", "xml", "text"}
 NOISE = re.compile(
-    r"(?:^|/)(?:__pycache__|\.cache|\.npm|\.config|\.local|\.git|\.pytest_cache|node_modules|CMakeFiles|\.gradle|go-build\w*|CMakeTmp)(?:/|$)"
-    r"|\.(?:pyc|pyo|log|lock|tmp|swp|pid|o|d|class|bash_history)$|(?:^|/)(?:CMakeCache\.txt|cmake_install\.cmake|Makefile|CTestTestfile\.cmake)$"
+    r"(?:^|/)(?:__pycache__|\.cache|\.npm|\.config|\.local|\.git|\.pytest_cache|node_modules"
+    r"|CMakeFiles|\.gradle|go-build\w*|CMakeTmp)(?:/|$)"
+    r"|\.(?:pyc|pyo|log|lock|tmp|swp|pid|o|d|class|bash_history)$|(?:^|/)(?:CMakeCache\.txt"
+    r"|cmake_install\.cmake|Makefile|CTestTestfile\.cmake)$"
     r"|^/(?:tmp|var|root|run|proc|sys|dev|etc)(?:/|$)|(?:^|/)\.(?:bash_history|viminfo|wget-hsts)$"
 )
 UNSTABLE = re.compile(
-    r"/tmp/tmp|\b0x[0-9a-f]{8,}\b|\b\d+(?:\.\d+)?\s?(?:ms|µs|seconds?|secs?)\b|\b\d{2}:\d{2}:\d{2}\b.*\b(?:UTC|GMT|CEST|CET)\b|/proc/\d+|\bpid[ =:]+\d+",
+    r"/tmp/tmp|\b0x[0-9a-f]{8,}\b|\b\d+(?:\.\d+)?\s?(?:ms|µs|seconds?|secs?)\b|\b\d{2}:\d{2}:\d{2}\b.*\b(?:UTC"
+    r"|GMT|CEST|CET)\b|/proc/\d+|\bpid[ =:]+\d+",
     re.IGNORECASE,
 )
 FAILURE_TEXT = re.compile(
-    r"^Traceback \(most recent|command not found|No such file or directory|Fatal error|SyntaxError|Segmentation fault|Unknown (?:option|command)"
+    r"^Traceback \(most recent|command not found|No such file or directory|Fatal error|SyntaxError"
+    r"|Segmentation fault|Unknown (?:option|command)"
     r"|unrecognized (?:option|argument)|cannot open|Error: ",
     re.MULTILINE,
 )
@@ -102,7 +106,7 @@ def writes_output(plan: Plan) -> bool:
 
 def builds(plan: Plan) -> bool:
     """Whether the plan makes programs: then what it prints is a log."""
-    names = {s.words[0] for step in plan.steps for s in stages(step) if s.words}
+    names = {s.words[0] for s in stages(plan.steps[-1]) if s.words}
     return plan.kind == "sample" or bool(names & BUILDERS) or "go build" in plan.text
 
 
@@ -199,8 +203,11 @@ def _is_noise(path: str, plan: Plan, survey: Survey) -> bool:
     return not path.startswith(survey.workdir + "/") or bool(NOISE.search(relative))
 
 
-def unsuitable(facts: Iterable[Fact], survey: Survey) -> tuple[str, str] | None:
-    """(failure class, reason) when what came out cannot be asked for: trivial, unstable, an error, help, a version."""
+def unsuitable(facts: Iterable[Fact], survey: Survey, *, work: bool = False) -> tuple[str, str] | None:
+    """(failure class, reason) when what came out cannot be asked for: trivial, unstable, an error, help, a version.
+
+    With `work` the way there is work of its own, so a short result is no trivial task.
+    """
     facts = list(facts)
     text = "\n".join(f.text for f in facts if f.kind not in {"sqlite", "executable", "binary"})
     if not facts or (not text.strip() and all(f.kind != "sqlite" for f in facts)):
@@ -219,7 +226,7 @@ def unsuitable(facts: Iterable[Fact], survey: Survey) -> tuple[str, str] | None:
         and len(facts) == 1
     ):
         return "help_text", "the output is the program's own help"
-    if all(f.kind != "sqlite" for f in facts) and (len(stripped) < 12 or len(set(stripped)) < 4):
+    if all(f.kind != "sqlite" for f in facts) and (len(stripped) < (4 if work else 12) or len(set(stripped)) < 4):
         return "trivial", f"the whole result is {stripped!r}"
     return None
 

@@ -121,7 +121,9 @@ class Workshop:
         if not first.created and not first.runs and first.printed is not None:
             output = f"{workdir}/{result_name(plan, goal_of(plan), first.printed, self._taken)}"
             facts = [first.printed]
-        problem = unsuitable(facts, self._survey) if facts or not first.runs else None
+        problem = (
+            unsuitable(facts, self._survey, work=bool(plan.files or plan.before)) if facts or not first.runs else None
+        )
         if plan.text.endswith(DESPITE_FAILURE) and problem and problem[0] == "failed":
             problem = None
         if problem and (problem[0] != "help_text" or self._help_used):

@@ -65,7 +65,8 @@ def test_a_block_knows_its_headings_and_the_prose_before_it() -> None:
 
 
 def test_restructured_text_gives_directives_and_literal_blocks() -> None:
-    text = "Title\n=====\n\nExtract columns:\n\n.. code-block:: bash\n\n   cut -c 1 a.csv\n\nOr this::\n\n    cut -c 2 a.csv\n"
+    text = "Title\n=====\n\nExtract columns:\n\n.. code-block:: bash\n\n   cut -c 1 a.csv\n"
+    text += "\nOr this::\n\n    cut -c 2 a.csv\n"
     one, two = blocks_of("a.rst", text)
     assert (one.language, one.text, one.prose) == ("bash", "cut -c 1 a.csv", "Extract columns:")
     assert (two.language, two.text) == ("", "cut -c 2 a.csv")
@@ -167,7 +168,8 @@ def test_labelled_examples_stand_for_the_inputs_of_the_command() -> None:
     example = "View:\n\n```json\n{}\n```\n\nTemplate:\n\n```html\nhi\n```\n\nOutput:\n\n```html\nho\n```\n\n"
     blocks = blocks_of(
         "a.md",
-        f"## One\n\nFirst case here.\n\n{example}## Two\n\n{example}## CLI\n\n```sh\nfill dataView.json myTemplate.html\n```\n",
+        f"## One\n\nFirst case here.\n\n{example}## Two\n\n{example}"
+        "## CLI\n\n```sh\nfill dataView.json myTemplate.html\n```\n",
     )
     (plan,), _ = shell_plans(blocks)
     found = labelled_variants(resolve(plan, set(), {}), blocks)
