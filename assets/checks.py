@@ -28,9 +28,9 @@ def completeness(report: StageReport) -> dg.AssetCheckResult:
     settled = report.done + sum(report.failed.values())
     return dg.AssetCheckResult(
         check_name=COMPLETE,
-        passed=settled == report.total,
+        passed=settled == report.total and not report.missing,
         severity=dg.AssetCheckSeverity.ERROR,
-        metadata={"items": report.total, "settled": settled},
+        metadata={"items": report.total, "settled": settled, "missing": "\n".join(report.missing[:10])},
     )
 
 

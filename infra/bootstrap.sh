@@ -194,6 +194,8 @@ for port in range(3000, 3100):
     printf 'Dagster: http://127.0.0.1:%s (ready in about half a minute; Ctrl-C or "make down" ends it)\n' "$port"
     export DAGSTER_HOME=$home TOUCHSTONE_DATA=$data
     cd "$root"
+    # Under our lock: two processes that create its databases at once, say beside a first run, leave them unusable.
+    "$venv/bin/python" -c 'from assets.resources import open_workshop; open_workshop().dagster_instance()'
     # Started in the background of a script it would ignore the signals that end it.
     exec env --default-signal "$venv/bin/dagster" dev --workspace workspace.yaml --host 127.0.0.1 --port "$port"
 }

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -104,6 +104,8 @@ class StageReport:
     """Items without a failure, earlier ones included."""
     failed: dict[str, int]
     """Failed items by failure class, earlier ones included."""
+    missing: tuple[str, ...]
+    """`table: item key` of each settled item whose rows are not in the table; empty unless a table was harmed."""
     seconds: float
 
 
@@ -160,8 +162,18 @@ def run_stage(
             run.drive(todo, workers)
         finally:
             run.flush()
+        missing = _missing(store, journal.latest(stage, list(unique)).values())
     done = run.settled - run.failed.total()
-    return StageReport(stage, run.total, skipped, done, dict(run.failed), time.monotonic() - began)
+    return StageReport(stage, run.total, skipped, done, dict(run.failed), missing, time.monotonic() - began)
+
+
+def _missing(store: Store, settled: Iterable[Entry]) -> tuple[str, ...]:
+    """What the journal says is in the tables and is not."""
+    wanted: dict[str, set[str]] = {}
+    for entry in settled:
+        for table in entry.tables:
+            wanted.setdefault(table, set()).add(entry.key)
+    return tuple(f"{table}: {key}" for table in sorted(wanted) for key in sorted(wanted[table] - store.keys(table)))
 
 
 def _again(entry: Entry, retry: Retry, only: frozenset[str]) -> bool:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import DeltaError
 
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.schemas import RowInvalid, TableSchema, adapt, table_schema, to_arrow
 from sandbox.locks import exclusive
 
@@ -30,6 +32,10 @@ EMPTY_ATTEMPT = "this attempt has no rows here; it supersedes an earlier one tha
 
 _UNUSABLE = re.compile(r"[\[\]^|\\*?\x00-\x1f]|%[0-9A-Fa-f]{2}")
 """What the Delta writer takes for a part of a URL, or DuckDB for a pattern."""
+
+
+class TableDamaged(PipelineError):
+    """Files of a table are gone or unreadable. The text names the table and the remedy."""
 
 
 class Store:
@@ -82,10 +88,24 @@ class Store:
         return True
 
     def read(self, table: str) -> pa.Table:
-        """All rows of all attempts, in no particular order; no rows when the table is not there yet."""
+        """All rows of all attempts, in no particular order; no rows when the table is not there yet.
+
+        Raises TableDamaged.
+        """
         schema = table_schema(table)
         delta = self._open(table)
-        return schema.arrow.empty_table() if delta is None else adapt(schema, delta.to_pyarrow_table())
+        if delta is None:
+            return schema.arrow.empty_table()
+        with _readable(table):
+            return adapt(schema, delta.to_pyarrow_table())
+
+    def keys(self, table: str) -> set[str]:
+        """The keys of all items that have rows here. Raises TableDamaged."""
+        delta = self._open(table)
+        if delta is None:
+            return set()
+        with _readable(table):
+            return set(delta.to_pyarrow_table(columns=["item_key"]).column("item_key").to_pylist())
 
     def current(self, table: str) -> pa.Table:
         """The rows of the latest attempt of each item, in no particular order."""
@@ -114,7 +134,8 @@ class Store:
 
     def _open(self, table: str) -> DeltaTable | None:
         path = self.path(table)
-        return DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
+        with _readable(table):
+            return DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
 
     def _compact(self, schema: TableSchema, path: Path) -> None:
         """Merge small files, of which every flush adds one. The caller holds the lock."""
@@ -123,6 +144,17 @@ class Store:
         if sum(size < TARGET_BYTES for size in sizes) > SMALL_FILES:
             delta.optimize.compact(target_size=TARGET_BYTES, writer_properties=_properties(schema))
             _sync_last_commit(path)
+
+
+@contextmanager
+def _readable(table: str) -> Iterator[None]:
+    """What the reader says of files that are gone or unreadable becomes TableDamaged."""
+    try:
+        yield
+    except (OSError, DeltaError, pa.ArrowException) as error:
+        fault = str(error).partition("\n")[0]
+        remedy = "put its files back, or start over in another data folder (--data)"
+        raise TableDamaged(f"table {table} cannot be read ({fault}); {remedy}") from error
 
 
 def _properties(schema: TableSchema) -> WriterProperties:

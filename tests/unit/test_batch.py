@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -264,3 +265,12 @@ def test_the_journal_tells_when_and_how_long_an_item_was_worked_on(store: Store)
         (entry,) = journal.find("a")
     assert (entry.stage, entry.attempt, entry.failure) == ("score", 1, Failure(failure_class="bad", reason="x"))
     assert entry.started_at.startswith("20") and 0 <= entry.seconds < 5
+
+
+def test_settled_items_whose_table_was_lost_are_named(store: Store) -> None:
+    def work(value: str) -> Outcome:
+        return Outcome({"scores": [{"repository_id": value}]})
+
+    assert do(store, "ab", work).missing == ()
+    shutil.rmtree(store.path("scores"))
+    assert do(store, "ab", work).missing == ("scores: a", "scores: b")

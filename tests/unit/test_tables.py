@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 import pipeline.tables
 from pipeline.errors import ConfigurationError
 from pipeline.schemas import TABLES, RowInvalid, to_rows
-from pipeline.tables import EMPTY_ATTEMPT, Store
+from pipeline.tables import EMPTY_ATTEMPT, Store, TableDamaged
 
 
 @pytest.fixture
@@ -117,3 +117,16 @@ def test_the_writers_number_survives_a_checkpoint_of_the_log(store: Store) -> No
 def test_a_data_folder_the_table_format_cannot_address_is_refused_with_a_remedy(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="choose another one"):
         Store(tmp_path / name)
+
+
+def test_a_table_whose_file_is_gone_says_so_with_its_remedy(store: Store) -> None:
+    store.append("scores", [score("a")], app_id="run", sequence=1)
+    Path(store.files("scores")[0]).unlink()
+    with pytest.raises(TableDamaged, match=r"table scores cannot be read.*--data"):
+        store.read("scores")
+
+
+def test_the_keys_of_a_table_are_those_of_all_attempts(store: Store) -> None:
+    assert store.keys("scores") == set()
+    store.append("scores", [score("a"), score("a", 2), score("b")], app_id="run", sequence=1)
+    assert store.keys("scores") == {"a", "b"}
