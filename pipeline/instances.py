@@ -11,10 +11,9 @@ import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from datasketch import MinHash
 from pydantic import Field
 
-from pipeline.curation.dedup import THRESHOLD, NearCopy, TaskText, closest_of, near_copies, signature
+from pipeline.curation.dedup import THRESHOLD, NearCopy, Signature, TaskText, closest_of, near_copies, signature
 from pipeline.gates import Gate, leak_gate, lint_gate
 from pipeline.generators.documented import Documented, DocumentedConfig
 from pipeline.generators.protocol import Candidate, Generator, GeneratorInput
@@ -24,6 +23,8 @@ from sandbox.protocol import Backend
 from sandbox.types import FrozenState, Judgement, Limits
 
 log = logging.getLogger(__name__)
+
+MAX_BATCH_S = 600
 
 
 class InstancesConfig(Record):
@@ -116,9 +117,13 @@ class _Admitting:
         self._config = config
         self._image_digest = image_digest
         self._pristine: FrozenState | None = None
+        self._undone: dict[str, list[Judgement]] = {}
+        """Judgements of the pristine state, by instance id."""
 
     def rows(self, repository_id: str, candidates: Sequence[Candidate]) -> list[InstanceRow]:
-        kept: dict[str, MinHash] = {}
+        kept: dict[str, Signature] = {}
+        sound = [c.instance for c in candidates if c.instance and lint_gate(c.instance.verifier).passed]
+        self._judge_undone(sound)
         rows = []
         for candidate in candidates:
             row = InstanceRow(
@@ -133,7 +138,7 @@ class _Admitting:
             rows.append(self._judged(row, candidate.instance, kept) if candidate.instance else row)
         return rows
 
-    def _judged(self, row: InstanceRow, instance: TaskInstance, kept: dict[str, MinHash]) -> InstanceRow:
+    def _judged(self, row: InstanceRow, instance: TaskInstance, kept: dict[str, Signature]) -> InstanceRow:
         if len(kept) >= self._config.per_repository:
             gate = Gate(gate="quota", passed=False, evidence=f"{len(kept)} instances of this repository are admitted")
             return _rejected(row, (gate,))
@@ -163,20 +168,50 @@ class _Admitting:
         gates.append(gate)
         return Admission(admitted=gate.passed, gates=tuple(gates), passing_tests=tests if gate.passed else ())
 
-    def _noop(self, instance: TaskInstance) -> Gate:
-        """Doing nothing must fail."""
+    def _judge_undone(self, instances: Sequence[TaskInstance]) -> None:
+        """Judge the pristine state by the verifiers of all these instances at once, as often as noop must fail.
+
+        Each time it is a fresh copy of the state. Verifiers that break each other are judged one by one later.
+        """
+        files: dict[str, str] = {}
+        for number, instance in enumerate(instances):
+            files |= {f"test_{number}_{f.path}": f.content for f in instance.verifier.files}
+        if not files:
+            return
+        limit = min(MAX_BATCH_S, sum(i.verifier.timeout_s for i in instances))
+        try:
+            together = [
+                self._backend.judge(self._untouched(), files, limits=Limits(), timeout_s=limit)
+                for _ in range(self._config.repeats)
+            ]
+        except VerifierBroken as error:
+            log.info("the verifiers of %s are judged one by one: %s", self._image_digest, error)
+            return
+        for number, instance in enumerate(instances):
+            beginning = f"test_{number}_"
+            parts = [[t for t in j.tests if t.test_id.startswith(beginning)] for j in together]
+            if all(parts):
+                self._undone[instance.instance_id] = [
+                    j.model_copy(update={"tests": tuple(p)}) for j, p in zip(together, parts, strict=True)
+                ]
+
+    def _untouched(self) -> FrozenState:
         if self._pristine is None:
             self._pristine = self._run((), "noop")[0]
-        failed = []
-        for _ in range(self._config.repeats):
-            try:
-                judgement = self._judge(self._pristine, instance)
-            except VerifierBroken as error:
-                return Gate(gate="noop", passed=False, evidence=f"the verifier broke: {error}")
-            failed.append(sum(t.outcome != "passed" for t in judgement.tests))
-            if not judgement.tests or not failed[-1]:
-                return Gate(gate="noop", passed=False, evidence="all tests pass when nothing is done")
-        total = len(judgement.tests)
+        return self._pristine
+
+    def _noop(self, instance: TaskInstance) -> Gate:
+        """Doing nothing must fail."""
+        try:
+            judgements = self._undone.get(instance.instance_id) or [
+                self._judge(self._untouched(), instance) for _ in range(self._config.repeats)
+            ]
+        except VerifierBroken as error:
+            return Gate(gate="noop", passed=False, evidence=f"the verifier broke: {error}")
+        failed = [sum(t.outcome != "passed" for t in j.tests) for j in judgements]
+        if not all(failed):
+            return Gate(gate="noop", passed=False, evidence="all tests pass when nothing is done")
+        total = len(judgements[0].tests)
         return Gate(gate="noop", passed=True, evidence=f"failed {', '.join(map(str, failed))} of {total} tests")
 
     def _oracle(self, instance: TaskInstance) -> tuple[Gate, tuple[str, ...]]:

@@ -104,7 +104,11 @@ class Documented:
         yield from programs.make(snippets(blocks, tree, given.repository.language), self._config.max_programs)
         workshop = Workshop(given, start, found, tree, novelty, max_trials=self._config.max_trials)
         language = given.repository.language
-        built = [*sample_plans(tree, language, found), *complete_programs(blocks, language), *target_plans(tree)]
+        built = [
+            *sample_plans(tree, language, found),
+            *complete_programs(blocks, language),
+            *target_plans(tree, blocks),
+        ]
         yield from workshop.make(built, self._config.max_programs)
         yield from workshop.make(chosen, self._config.max_candidates)
         yield from workshop.bundles(self._config.max_bundles)

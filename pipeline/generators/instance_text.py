@@ -12,7 +12,7 @@ from pipeline.generators.checks import add_checks, add_program_check
 from pipeline.generators.commands import stages
 from pipeline.generators.documents import Tree
 from pipeline.generators.facts import Fact, ProgramRun
-from pipeline.generators.phrasing import code, fenced, goal_of, how, inputs, reference, shape, slug_of
+from pipeline.generators.phrasing import code, context_of, fenced, goal_of, how, inputs, reference, shape, slug_of
 from pipeline.generators.plans import Plan
 from pipeline.generators.protocol import GeneratorInput
 from pipeline.generators.survey import Survey
@@ -23,7 +23,7 @@ from pipeline.types import TaskInstance, Verifier, VerifierFile
 GENERATOR = "documented"
 NUMBERS = {2: "two", 3: "three"}
 BUNDLE_OPENINGS = (
-    "{count} results are wanted, all along the lines of {document}. Paths are relative to {place}.",
+    "Along the lines of {document}, {count} results are wanted. Paths are relative to {place}.",
     "{document} shows how to get these {count} things; make all of them in {place}.",
     "There are {count} parts to this, independent of each other, done in {place} with what {document} describes.",
 )
@@ -149,7 +149,11 @@ def _weight(plan: Plan) -> float:
 
 
 def _instruction(plan: Plan, goal: str, trial: Trial, facts: list[Fact], runs: list[ProgramRun], survey: Survey) -> str:
-    return goal + "\n\n" + _body(plan, trial, facts, runs, survey, set(), brief=False)
+    return (
+        " ".join(x for x in (context_of(plan, goal), goal) if x)
+        + "\n\n"
+        + _body(plan, trial, facts, runs, survey, set(), brief=False)
+    )
 
 
 def _body(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datasketch import MinHash
-
-from pipeline.curation.dedup import THRESHOLD, TaskText, closest_of, signature
+from pipeline.curation.dedup import THRESHOLD, Signature, TaskText, closest_of, signature
 from pipeline.types import TaskInstance
 
 
@@ -12,7 +10,7 @@ class Novelty:
     """Remembers the tasks of one repository."""
 
     def __init__(self) -> None:
-        self._known: dict[str, MinHash] = {}
+        self._known: dict[str, Signature] = {}
 
     def take(self, instance: TaskInstance) -> bool:
         """Whether the task is new; a new one is remembered."""

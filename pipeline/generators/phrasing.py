@@ -33,19 +33,21 @@ DEICTIC = re.compile(
     r"|below|earlier|before)|as you can see|above|below"
     r"|all our|take a look|let's (?:see|look|take|examine|imagine)|see what|what's in there"
     r"|same output|documentation for|described (?:in|at)"
-    r"|work(?:s)? the same way|two examples?|see the|more (?:documentation|information|details)"
+    r"|work(?:s)? the same way|two examples?|see the [\w ]*section|more (?:documentation|information|details)"
     r"|let's|you might want to try|an? \w+ example|installation|install)\b|\bI (?:also |am "
     r"|have )|^(?:Now|Here|Notice|In this case|This means|Warning|Caution|Deprecated|Here's"
     r"|If you're|Back in|TODO)\b"
 )
 DANGLING = re.compile(
-    r"(?i)\b(?:are|is|looks?|with|by|be|the|and|or|to|of|like|following|example)$|[:,;]$|\$ |>>>|\{%|^\W*$"
+    r"(?i)\b(?:are|is|looks?|with|by|be|the|and|or|to|of|like|following|example|type|run|do)$|[:,;]$|\$ |>>>|\{%|^\W*$"
 )
 NOT_IMPERATIVE = {
     "the", "this", "you", "if", "in", "to", "it", "for", "we", "when", "these", "there", "by", "an", "a", "as",
     "some", "all", "most", "on", "with", "note", "since", "because", "passing", "using", "however", "that",
     "your", "many", "each", "any", "every", "like", "once", "and", "or", "here",
 }  # fmt: skip
+MAX_HOLLOW_WORDS = 5
+ENOUGH_WORDS = 15
 STOP_WORDS = NOT_IMPERATIVE | {
     "of", "is", "are", "be", "its", "from", "at", "can", "will", "not", "only", "into", "use", "but", "them",
     "their", "also", "then", "so", "do", "does", "has", "have", "how", "which", "what", "one", "two", "example",
@@ -69,9 +71,10 @@ def goal_of(plan: Plan) -> str:
     """What the document says the commands are for; empty when it says nothing that stands by itself."""
     block = plan.block
     paragraphs = block.prose.split("\n")
-    sentences = sentences_of(paragraphs[-1])
-    if plan.comment:
-        sentences += sentences_of(plan.comment)
+    sentences = sentences_of(paragraphs[-1]) + sentences_of(plan.comment)
+    if not _tells(" ".join(sentences)) and len(paragraphs[-1].split()) > MAX_HOLLOW_WORDS:
+        # What introduces the block only makes sense on its page; the prose before it is about something else.
+        return ""
     if not _tells(" ".join(sentences)) and len(paragraphs) > 1:
         sentences = sentences_of(paragraphs[-2]) + sentences
     if not _tells(" ".join(sentences)):
@@ -81,6 +84,17 @@ def goal_of(plan: Plan) -> str:
         sentences = [*([title] if title else []), *sentences_of(block.opening)[:1]]
     text = _last_words(sentences)
     return text if _tells(text) else ""
+
+
+def context_of(plan: Plan, goal: str) -> str:
+    """A sentence of the section or the document for a goal of few words; empty when none is needed or there is none."""
+    if len(goal.split()) >= ENOUGH_WORDS:
+        return ""
+    for paragraph in (plan.block.section_prose, plan.block.opening):
+        for sentence in sentences_of(paragraph)[:1]:
+            if sentence not in goal and _tells(sentence) and len(sentence.split()) < 40:
+                return sentence
+    return ""
 
 
 def is_imperative(goal: str) -> bool:
@@ -103,6 +117,11 @@ def sentences_of(paragraph: str) -> list[str]:
     found = []
     for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"'(])", text):
         sentence = re.sub(r"^(?:So|Then|And|Also|Finally|Of course|Again|Or),? (?=\w)", "", sentence.strip())
+        sentence = re.sub(r"(?i)^if you(?: want| wish|'d like| would like| need) to (\w[^,]*)$", r"\1", sentence)
+        if sentence.split(" ")[0].islower() and sentence.split(" ")[0] in NOT_IMPERATIVE | {"have", "use"}:
+            sentence = sentence[0].upper() + sentence[1:]
+        if re.match(r"(?:If|When|While|Although) [^,]*$", sentence):
+            continue
         if not sentence or HOLLOW.match(sentence) or DEICTIC.search(sentence):
             continue
         sentence = re.sub(r"[.\s]+$", "", sentence)
@@ -211,6 +230,9 @@ def _filter(name: str, arguments: list[str]) -> str:
         return f"translate the characters {code(plain[0])} into {code(plain[1])}"
     if name == "cut" and re.fullmatch(r"-c\d+-", " ".join(arguments)):
         return f"drop the first {int(arguments[0][2:-1]) - 1} characters of each line"
+    if name == "go" and arguments[:1] == ["run"] and len(arguments) > 1:
+        given = f" with {_listed([code(a) for a in arguments[2:]])}" if len(arguments) > 2 else ""
+        return f"run the Go program {code(arguments[1])}{given}"
     if name == "make":
         target = [a for a in plain if "=" not in a]
         given = "".join(f", {code(a)}" for a in plain if "=" in a)

@@ -360,6 +360,9 @@ def shipped(sizes: Mapping[str, int], suffix: str) -> list[str]:
     names = [
         n
         for n in names
-        if not re.search(r"(?:^|/)(?:\.pc|\.git|debian|node_modules|\.github)/|invalid|bad|broken|empty|large", n)
+        if not re.search(
+            r"(?:^|/)(?:\.pc|\.git|debian|node_modules|\.github)/|invalid|bad|broken|empty|large|expected|result|output|/res\d",
+            n,
+        )
     ]
     return sorted(names, key=order)[:12]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline.generators.documents import Block, Tree
+from pipeline.generators.documents import Block, Tree, document_names, paragraphs_of
+from pipeline.generators.phrasing import sentences_of
 from pipeline.generators.plans import Plan
 
 MAX_TARGETS = 5
@@ -14,7 +15,7 @@ HOUSEKEEPING = re.compile(
 )
 
 
-def target_plans(tree: Tree) -> list[Plan]:
+def target_plans(tree: Tree, blocks: list[Block]) -> list[Plan]:
     """One plan per target of the top Makefile that links a program; in the order of the file."""
     name = next((n for n in ("Makefile", "GNUmakefile", "makefile") if n in tree.sizes), None)
     if name is None or tree.sizes[name] > 60_000:
@@ -23,6 +24,7 @@ def target_plans(tree: Tree) -> list[Plan]:
     variables = {k: v.strip() for k, v in re.findall(r"^(\w+)\s*[:?]?=\s*(.*)$", text, re.MULTILINE)}
     expanded = re.sub(r"\$[({](\w+)[)}]", lambda m: variables.get(m[1], m[0]), text)
     phony = set(" ".join(re.findall(r"^\.PHONY\s*:(.*)$", expanded, re.MULTILINE)).split())
+    about = _about(tree, blocks)
     found: list[Plan] = []
     for match in RULE.finditer(expanded):
         target = match[1]
@@ -39,7 +41,19 @@ def target_plans(tree: Tree) -> list[Plan]:
         ):
             continue
         line = expanded[: match.start()].count("\n") + 1
-        goal = f"The Makefile knows how to build the program `{target}`, which is not there yet."
+        goal = f"{about} The Makefile knows how to build the program `{target}`, which is not there yet."
         block = Block(name, line, (), goal, "make", (match[0] + (recipe[0] if recipe else "")).strip(), goal)
         found.append(Plan("shell", block, (f"make {target}",)))
     return found[:MAX_TARGETS]
+
+
+def _about(tree: Tree, blocks: list[Block]) -> str:
+    """What the repository is, in the words of the first document."""
+    for block in blocks:
+        if block.opening:
+            return " ".join(sentences_of(block.opening)[:2])
+    for document in document_names(tree)[:1]:
+        for _, _, paragraph in paragraphs_of(tree.text(document)):
+            if found := " ".join(sentences_of(paragraph)[:2]):
+                return found
+    return ""

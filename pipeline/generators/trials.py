@@ -221,6 +221,8 @@ def unsuitable(facts: Iterable[Fact], survey: Survey, *, work: bool = False) -> 
     stripped = text.strip()
     if re.fullmatch(r"(?:[\w.-]+ )?(?:version )?v?\d+(?:\.\d+){1,3}\S*", stripped, re.IGNORECASE):
         return "trivial", "only a version"
+    if re.search(r"version\(\)|^\S[^\n]*\n[-\s]+$", stripped) and len(facts) == 1:
+        return "trivial", "a version, or a table without rows"
     if (
         re.search(r"^\s*usage:|^Usage\b|\bSYNOPSIS\b|^Options:$", stripped, re.IGNORECASE | re.MULTILINE)
         and len(facts) == 1

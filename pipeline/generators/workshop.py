@@ -34,7 +34,6 @@ class Workshop:
         self._trials_left = max_trials
         self._taken: set[str] = set(survey.files)
         self._providers: dict[str, Plan] = {}
-        self._help_used = False
         self._novelty = novelty
         self._spare: list[Part] = []
 
@@ -65,7 +64,7 @@ class Workshop:
         made = 0
         for parts in sorted(kinds.values(), key=len, reverse=True):
             for start in range(0, len(parts) - 1, PARTS):
-                group = parts[start : start + PARTS]
+                group = _compatible(parts[start : start + PARTS])
                 if made >= limit or len(group) < 2:
                     break
                 block = group[0].plan.block
@@ -126,7 +125,7 @@ class Workshop:
         )
         if plan.text.endswith(DESPITE_FAILURE) and problem and problem[0] == "failed":
             problem = None
-        if problem and (problem[0] != "help_text" or self._help_used):
+        if problem:
             return problem
         second = self._run(plan, output)
         if second.failure_class:
@@ -137,7 +136,6 @@ class Workshop:
         instance = build_instance(self._given, plan, stable, self._survey, self._tree)
         if isinstance(instance, tuple):
             return instance
-        self._help_used = self._help_used or problem is not None
         if not self._novelty.take(instance):
             self._spare.append(Part(plan, stable))
             return "part_of_bundle", "alone it would be a near copy of another task; it may be part of one with several"
@@ -150,6 +148,21 @@ class Workshop:
 
     def _rejected(self, plan: Plan, failure_class: str, reason: str) -> Candidate:
         return refusal(plan.block.document, plan.block.line, plan.text, failure_class, reason)
+
+
+def _compatible(parts: list[Part]) -> list[Part]:
+    """Those parts that neither write the same file nor need different files of one name."""
+    chosen: list[Part] = []
+    written: set[str] = set()
+    given: dict[str, str] = {}
+    for part in parts:
+        paths = {f.path for f in [part.trial.printed, *part.trial.created] if f} | {r.path for r in part.trial.runs}
+        files = dict(part.plan.files)
+        if not paths & written and all(given.get(name, text) == text for name, text in files.items()):
+            chosen.append(part)
+            written |= paths
+            given |= files
+    return chosen
 
 
 def _as_shown(plan: Plan, printed: Fact | None) -> bool:

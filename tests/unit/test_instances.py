@@ -109,9 +109,9 @@ def test_each_run_of_the_oracle_has_a_fresh_sandbox_and_no_state_is_left(instanc
 @pytest.mark.parametrize(
     ("noop", "oracle", "gate"),
     [
-        ([PASSED], [], "noop"),
+        ([PASSED, PASSED], [], "noop"),
         ([FAILED, PASSED], [], "noop"),
-        ([{}], [], "noop"),
+        ([{}, {}], [], "noop"),
         ([{"broken": "no test ran"}], [], "noop"),
         ([FAILED, FAILED], [FAILED], "oracle"),
         ([FAILED, FAILED], [PASSED, FAILED], "oracle"),
