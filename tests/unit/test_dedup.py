@@ -21,11 +21,28 @@ PROSE = {
     "b": "Turn the nested document into a flat list of assignments, one for each leaf of the tree.",
     "c": "Every dog that is older than three years belongs in a new table with an index on its name.",
 }
+OTHER_CODE = {
+    PROSE["b"]: """from pathlib import Path
+
+
+def test_lines():
+    lines = [line.rstrip() for line in Path("out.txt").read_text().splitlines()]
+    assert len(lines) == 7 and lines[0].startswith("a")
+""",
+    PROSE["c"]: """import sqlite3
+
+
+def test_table():
+    rows = sorted(sqlite3.connect("dogs.db").execute("select * from old"))
+    assert rows == [(4, "Cleo")]
+""",
+}
 
 
 def _task(task_id: str, prose: str, **given: str) -> TaskText:
     values = {"name": "RESULT", "file": "x.json", "test": "result", "expected": "[1, 2]"} | given
-    return TaskText(instance_id=task_id, instruction=prose, verifier=CODE.format(**values))
+    verifier = OTHER_CODE.get(prose) or CODE.format(**values)
+    return TaskText(instance_id=task_id, instruction=prose, verifier=verifier)
 
 
 def test_tasks_that_differ_only_in_literals_are_near_copies() -> None:
@@ -43,6 +60,20 @@ def test_tasks_that_differ_only_in_literals_are_near_copies() -> None:
 
 def test_tasks_with_other_words_are_not_near_copies() -> None:
     assert near_copies([_task(k, PROSE[k]) for k in PROSE]) == {}
+
+
+def test_a_verifier_that_is_nearly_all_of_a_task_makes_it_a_near_copy() -> None:
+    assert set(near_copies([_task("1", "Sort `a.csv`."), _task("2", "Turn the tree into a list.")])) == {"2"}
+
+
+def test_of_a_group_the_task_that_is_like_the_fewest_others_is_kept() -> None:
+    def words(letter: str, count: int) -> str:
+        return " ".join(f"{letter}{number}" for number in "abcdefghijklmnopqrstuvwxyz"[:count])
+
+    common = words("x", 22)
+    tasks = {"1": common, "2": f"{common} {words('y', 14)}", "3": f"{common} {words('z', 14)}"}
+    alike = near_copies([TaskText(instance_id=i, instruction=text, verifier="") for i, text in tasks.items()])
+    assert set(alike) == {"1"}
 
 
 def test_a_kept_task_is_never_dropped() -> None:
