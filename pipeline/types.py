@@ -1,4 +1,7 @@
-"""The nouns of the pipeline. Frozen, unknown fields refused; an id is the hash of what it names, so a rerun finds its own rows."""
+"""The nouns of the pipeline: frozen, unknown fields refused.
+
+An id is the hash of what it names, so a rerun finds its own rows.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class Repository(Record):
     """Commit, version, or content hash of a plain directory."""
     language: Language
     locator: str
-    """What the source needs to fetch it again; never a secret. For `local` a path relative to the configuration file."""
+    """What the source needs to fetch it again, never a secret; for `local` a path relative to the configuration."""
     archive_sha256: str | None = None
     """Expected hash of the archive where the source pins one."""
 

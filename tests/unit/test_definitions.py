@@ -47,8 +47,12 @@ def test_every_asset_has_a_blocking_check() -> None:
 
 
 def test_streams_are_the_languages_and_the_domains() -> None:
-    assert STREAMS == (*LANGUAGES, *DOMAINS)
-    assert split(["2026-11-02|go", "2026-11-02|c", "2026-11-03|go"]) == {"2026-11-02": ["go", "c"], "2026-11-03": ["go"]}
+    expected = (*LANGUAGES, *DOMAINS)
+    assert expected == STREAMS
+    assert split(["2026-11-02|go", "2026-11-02|c", "2026-11-03|go"]) == {
+        "2026-11-02": ["go", "c"],
+        "2026-11-03": ["go"],
+    }
 
 
 def test_the_nightly_schedule_asks_for_every_stream_of_its_day() -> None:
