@@ -367,6 +367,6 @@ def _roff_to_text(text: str) -> str:
             out.append("")
         elif macro in {".B", ".I", ".BR", ".RB", ".IR", ".RI", ".BI", ".IB"}:
             out.append(("    " if literal else "") + rest.replace('"', ""))
-        elif not line.startswith((".", "'")):
+        elif not line.startswith((".", "'")) and "\\n[" not in line:
             out.append(("    " if literal and line.strip() else "") + line)
     return "\n".join(out)

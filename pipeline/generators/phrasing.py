@@ -120,7 +120,7 @@ def sentences_of(paragraph: str) -> list[str]:
         sentence = re.sub(r"(?i)^if you(?: want| wish|'d like| would like| need) to (\w[^,]*)$", r"\1", sentence)
         if sentence.split(" ")[0].islower() and sentence.split(" ")[0] in NOT_IMPERATIVE | {"have", "use"}:
             sentence = sentence[0].upper() + sentence[1:]
-        if re.match(r"(?:If|When|While|Although) [^,]*$", sentence):
+        if re.match(r"(?:If|When|While|Although) [^,]*$", sentence) or _is_drawing(sentence):
             continue
         if not sentence or HOLLOW.match(sentence) or DEICTIC.search(sentence):
             continue
@@ -129,6 +129,12 @@ def sentences_of(paragraph: str) -> list[str]:
             continue
         found.append(sentence if sentence[-1] in "!?" else sentence + ".")
     return found
+
+
+def _is_drawing(sentence: str) -> bool:
+    """Whether it is letters drawn with lines, or markup of a manual page, and no sentence."""
+    marks = sum(not (c.isalnum() or c.isspace() or c in ".,;:'\"`()-") for c in sentence)
+    return marks * 6 > len(sentence) or "\\n[" in sentence
 
 
 def _last_words(sentences: list[str]) -> str:
