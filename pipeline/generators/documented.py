@@ -15,7 +15,6 @@ from pydantic import Field
 from pipeline.generators.commands import first_words, parse_block, stages
 from pipeline.generators.documents import Block, Tree, read_blocks
 from pipeline.generators.novelty import Novelty
-from pipeline.generators.phrasing import goal_of
 from pipeline.generators.plans import (
     Plan,
     Refusal,
@@ -29,6 +28,7 @@ from pipeline.generators.plans import (
 )
 from pipeline.generators.program_tasks import ProgramTasks
 from pipeline.generators.programs import complete_programs, snippets
+from pipeline.generators.prose import goal_of
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
 from pipeline.generators.samples import sample_plans
 from pipeline.generators.selection import creators_first, pick_diverse

@@ -12,8 +12,9 @@ from pipeline.generators.checks import add_checks, add_program_check
 from pipeline.generators.commands import stages
 from pipeline.generators.documents import Tree
 from pipeline.generators.facts import Fact, ProgramRun
-from pipeline.generators.phrasing import code, context_of, fenced, goal_of, how, inputs, reference, shape, slug_of
+from pipeline.generators.phrasing import code, fenced, how, inputs, reference, shape
 from pipeline.generators.plans import Plan
+from pipeline.generators.prose import context_of, goal_of, slug_of
 from pipeline.generators.protocol import GeneratorInput
 from pipeline.generators.survey import Survey
 from pipeline.generators.trials import Trial

@@ -18,9 +18,10 @@ from xml.etree import ElementTree
 from pipeline.generators.documents import Block, Tree
 from pipeline.generators.facts import classify, normalised_lines
 from pipeline.generators.novelty import Novelty
-from pipeline.generators.phrasing import code, fenced, goal_of, reference, sentences_of
+from pipeline.generators.phrasing import code, fenced, reference
 from pipeline.generators.plans import Plan
 from pipeline.generators.programs import STARTS, SUFFIX, Snippet, inputs_for
+from pipeline.generators.prose import goal_of, sentences_of
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start
 from pipeline.generators.survey import Survey
 from pipeline.generators.trials import UNSTABLE, write_file

@@ -6,8 +6,8 @@ import re
 from pathlib import PurePosixPath
 
 from pipeline.generators.documents import Block, Tree, document_names, paragraphs_of
-from pipeline.generators.phrasing import goal_of
 from pipeline.generators.plans import Plan
+from pipeline.generators.prose import goal_of
 from pipeline.generators.survey import Survey
 
 FOLDERS = {"samples", "sample", "examples", "example", "demo", "demos"}

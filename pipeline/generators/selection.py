@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from pipeline.generators.commands import input_files, outputs_of, stages
-from pipeline.generators.phrasing import goal_of, is_imperative
 from pipeline.generators.plans import Plan
+from pipeline.generators.prose import goal_of, is_imperative
 
 PER_DOCUMENT = 14
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from pipeline.generators.documents import Block, Tree, document_names, paragraphs_of
-from pipeline.generators.phrasing import sentences_of
 from pipeline.generators.plans import Plan
+from pipeline.generators.prose import sentences_of
 
 MAX_TARGETS = 5
 RULE = re.compile(r"^([A-Za-z][\w./-]*)\s*:(?![=:])\s*([^\n#]*)$", re.MULTILINE)

@@ -10,8 +10,9 @@ from pipeline.generators.documents import Tree
 from pipeline.generators.facts import Fact, canonical
 from pipeline.generators.instance_text import Part, build_bundle, build_instance
 from pipeline.generators.novelty import Novelty
-from pipeline.generators.phrasing import goal_of, result_name
+from pipeline.generators.phrasing import result_name
 from pipeline.generators.plans import DATA_SUFFIXES, Plan, fed, with_stand_ins
+from pipeline.generators.prose import goal_of
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
 from pipeline.generators.survey import Survey
 from pipeline.generators.trials import Trial, builds, run_plan, unsuitable, writes_output
