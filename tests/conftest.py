@@ -6,6 +6,7 @@ import functools
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def _fault(need: str) -> str:
 
 def _data() -> Path:
     return Path(os.environ.get("TOUCHSTONE_DATA") or PROJECT / "data").absolute()
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """What a test does to the environment ends with it: the command line tells its child processes where the data are."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")
