@@ -54,7 +54,7 @@ def _data() -> Path:
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """What a test does to the environment ends with it: the command line tells its child processes where the data are."""
+    """What a test does to the environment ends with it: the command line sets variables for its children."""
     before = dict(os.environ)
     yield
     os.environ.clear()
