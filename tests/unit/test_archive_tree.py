@@ -102,6 +102,7 @@ def test_a_header_that_never_ends_stops_at_the_limit() -> None:
 @pytest.mark.parametrize(
     "archive",
     [b"", b"no archive at all", gzip.compress(b"no tar" * 200), gzip.compress(tar(entry("a", b"x" * 999)))[:-40]],
+    ids=["empty", "text", "compressed text", "cut off"],
 )
 def test_what_is_no_sound_archive_is_refused(archive: bytes) -> None:
     with pytest.raises(ItemRejected, match="unreadable"):
