@@ -131,7 +131,7 @@ def journal(project: Project) -> dict[str, dict[str, tuple[object, ...]]]:
 
 def test_bad_repositories_become_rows_with_a_reason_and_the_run_goes_on(make_project: Callable[[str], Project]) -> None:
     project = make_project("bad")
-    project.settings = "[builds]\ntimeout_s = 4\n"
+    project.settings = "[builds]\ntimeout_s = 20\n"
     project.add("good", word_tools("good", FRUIT))
     project.add("empty", {})
     many = project.add("many", {"a.py": ""})
