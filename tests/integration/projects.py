@@ -58,7 +58,7 @@ class Project:
             env=self.environment(),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
         assert not check or result.returncode == 0, result.stdout + result.stderr

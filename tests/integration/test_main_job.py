@@ -104,7 +104,7 @@ def kill_when_one_item_is_done(project: Project, stage: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600  # the first run of all makes the base image, too
     while not journal(project).get(stage):
         assert process.poll() is None, f"the run ended before an item of {stage} was done"
         assert time.monotonic() < deadline, f"no item of {stage} was done in time"
