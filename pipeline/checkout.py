@@ -21,6 +21,7 @@ from typing import IO, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.curation import licences
+from pipeline.disk import sync
 from pipeline.errors import InfrastructureFailure, ItemRejected
 from pipeline.types import Checkout, Repository
 
@@ -156,7 +157,7 @@ def _store_tar(tree: Mapping[str, Member], destination: Path, repository_id: str
             final = destination / f"{written.sha256}.tar"
             if not final.exists():
                 part.rename(final)
-                _sync_directory(destination)
+                sync(destination)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
@@ -341,11 +342,3 @@ def examples(what: str, names: list[str]) -> list[str]:
         return []
     shown = ", ".join(printable(name) for name in names[:3])
     return [f"{what} ({len(names)}): {shown}{' …' if len(names) > 3 else ''}"]
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

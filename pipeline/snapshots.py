@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import stat
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.cards import front_matter
+from pipeline.disk import sync
 from pipeline.errors import PipelineError
 from pipeline.schemas import RUN_DEPENDENT, canonical_json, clean_text, content_sha256, schema_sha256
 from pipeline.types import Record
@@ -157,7 +157,7 @@ def publish(
         (unfinished / "manifest.json").write_text(manifest.sealed(), encoding="utf-8")
         _seal(unfinished)
         unfinished.rename(folder / version)  # fails when that version exists: a version is never empty
-        _sync(folder)
+        sync(folder)
     return SnapshotVersion(name, version, folder / version, True, rows.num_rows, content)
 
 
@@ -284,7 +284,7 @@ def _groups(rows: pa.Table) -> Iterator[pa.Table]:
 def _seal(folder: Path) -> None:
     """Put all of it on disk and take the permission to write away, innermost first."""
     for path in [*sorted(folder.rglob("*"), reverse=True), folder]:
-        _sync(path)
+        sync(path)
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o222)
 
 
@@ -293,14 +293,6 @@ def _remove_unfinished(folder: Path) -> None:
         for path in [unfinished, *unfinished.rglob("*")]:
             path.chmod(stat.S_IMODE(path.stat().st_mode) | 0o200)
         shutil.rmtree(unfinished)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _file_sha256(path: Path) -> str:

@@ -9,7 +9,6 @@ Not here: which items are done (journal.py), what the columns are (schemas.py), 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from pipeline.disk import sync
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.schemas import RowInvalid, TableSchema, adapt, table_schema, to_arrow
 from sandbox.locks import exclusive
@@ -170,8 +170,4 @@ def _sync_last_commit(path: Path) -> None:
     added = [json.loads(line).get("add") for line in commit.read_text().splitlines()]
     names = [path / action["path"] for action in added if action]
     for place in (*names, path, commit, log):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync(place)
