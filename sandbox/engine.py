@@ -73,11 +73,15 @@ def _answering(client: docker.DockerClient) -> docker.DockerClient:
     return client
 
 
+def owner() -> str:
+    """What names this process for as long as the machine runs: digits, letters, `:`, `-` and `.`."""
+    pid = os.getpid()
+    return f"{pid}:{_start_time(pid)}:{_machine()}"
+
+
 def owner_labels(lifetime_s: int) -> dict[str, str]:
     """Labels for a container that this process owns for at most `lifetime_s` seconds (deadline in Unix seconds)."""
-    pid = os.getpid()
-    start = _start_time(pid)
-    return {OWNER: f"{pid}:{start}:{_machine()}", DEADLINE: str(int(time.time()) + lifetime_s)}
+    return {OWNER: owner(), DEADLINE: str(int(time.time()) + lifetime_s)}
 
 
 def owner_is_alive(label: str) -> bool:
