@@ -1,6 +1,6 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run test lint ui doctor down lock
+.PHONY: run test lint ui doctor down lock peers bench-sandbox bench-leak
 
 run:
 	infra/bootstrap.sh run
@@ -28,6 +28,20 @@ doctor:
 
 down:
 	infra/bootstrap.sh down
+
+# What the sandbox costs, beside Harbor where `make peers` (as root) made it ready. The last line is one JSON object.
+bench-sandbox:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.sandbox $(ARGS)
+
+# Whether 1,000 trials in a row leave anything behind.
+bench-leak:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.leak $(ARGS)
+
+peers:
+	infra/bootstrap.sh run
+	infra/peers.sh
 
 # Rewrites both locks with the newest versions that pyproject.toml allows.
 COMPILE = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \

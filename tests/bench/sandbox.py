@@ -1,0 +1,158 @@
+"""`make bench-sandbox`: what our sandbox costs, beside the figures of others. The last line is one JSON object.
+
+Harbor is measured in the same call, level by level, where `make peers` was run; how is in harbor.py, and how trials of
+ours are run in trials.py. Without it ratio_vs_harbor is null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+
+import docker
+from rich.console import Console
+from rich.table import Table
+
+from assets.resources import Workshop, open_workshop
+from sandbox.backends.docker import DockerBackend
+from sandbox.engine import connect
+from sandbox.protocol import Backend
+from sandbox.types import BuildLimits
+from sandbox.verifier_runtime import VerifierRuntime
+from tests.bench.harbor import Harbor
+from tests.bench.tasks import TASKS, image_spec
+from tests.bench.trials import Level, TrialFailed, admit, command_seconds, measure, start_teardown_seconds
+
+LEVELS = (1, 2, 4, 8)
+HARBOR_ROUNDS = {1: 1, 2: 1, 4: 2, 8: 2}
+"""How often Harbor does each task at a level: one of its trials takes seconds."""
+WARM_UP_S = 2.0
+COMMANDS = 300
+STARTS = 40
+HARBOR_TAG = ("touchstone/bench", "harbor")
+ELSEWHERE = {
+    "Harbor best tuned": ("16.6", "26.9", "37.5", "40.6"),
+    "terminal-bench + init": ("–", "12.3", "20.7", "–"),
+    "terminal-bench": ("–", "6.1", "11.3", "–"),
+}
+"""Trials per minute of comparable tasks that were measured before, on two cores, on another day."""
+COMMANDS_ELSEWHERE = "SWE-ReX 111 ms, mini-swe-agent 71 ms, Terminus-2 in Harbor 400 ms a turn"
+
+
+def main() -> None:
+    options = _options()
+    workshop, console = open_workshop(), Console(width=110)
+    backend = open_backend(options.backend, workshop)
+    image = _image(workshop)
+    client = connect(workshop.data)
+    try:
+        harbor = None if options.no_peers else _harbor(workshop.data, client, image)
+        console.print(f"backend {backend.name}, {len(TASKS)} tasks, at least {options.seconds:g} s at each level")
+        admit(backend, image)
+        commands = command_seconds(backend, image, COMMANDS)
+        starts = start_teardown_seconds(backend, image, STARTS)
+        ours, theirs = _levels(backend, image, harbor, options.seconds)
+    finally:
+        client.close()
+    console.print(_table(backend.name, ours, theirs))
+    console.print(f"trivial command: {_spread(commands)} ")
+    console.print(f"  measured elsewhere: {COMMANDS_ELSEWHERE}")
+    console.print(f"start, one command, teardown: {_spread(starts)}")
+    if not theirs:
+        console.print("Harbor was not measured: `make peers` (as root) makes it ready; ratio_vs_harbor is null")
+    print(json.dumps(figures(backend.name, ours, theirs, commands, starts)))
+
+
+def open_backend(choice: str, workshop: Workshop) -> Backend:
+    """The backend to measure; `auto` is the one that the pipeline uses on this machine."""
+    if choice == "auto":
+        return workshop.backend()
+    client = connect(workshop.data)
+    return DockerBackend(client, VerifierRuntime(client, workshop.bases()))
+
+
+def figures(
+    backend: str, ours: Mapping[int, Level], theirs: Mapping[int, Level], commands: list[float], starts: list[float]
+) -> dict[str, object]:
+    """The machine-readable result. CPU time per trial is that of the worst level."""
+    ratios = {str(one): round(ours[one].per_minute / level.per_minute, 2) for one, level in theirs.items()}
+    return {
+        "trials_per_minute": {str(one): round(level.per_minute, 1) for one, level in ours.items()},
+        "cpu_seconds_per_trial": round(max(level.cpu_per_trial for level in ours.values()), 3),
+        "command_ms_median": round(1000 * statistics.median(commands), 2),
+        "start_teardown_ms_median": round(1000 * statistics.median(starts), 1),
+        "backend": backend,
+        "ratio_vs_harbor": ratios or None,
+    }
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-sandbox", description=__doc__)
+    parser.add_argument("--backend", choices=("auto", "docker"), default="auto")
+    parser.add_argument("--seconds", type=float, default=15.0, help="shortest time at each level (default: 15)")
+    parser.add_argument("--no-peers", action="store_true", help="leave Harbor out, also where it is ready")
+    return parser.parse_args()
+
+
+def _image(workshop: Workshop) -> str:
+    """Digest of the image of all tasks."""
+    build = workshop.builder().build(image_spec(workshop.toolchain("python")), BuildLimits())
+    if build.digest is None:
+        raise SystemExit(f"the image of the tasks cannot be built: {build.reason}\n{build.log_tail}")
+    return build.digest
+
+
+def _harbor(data: Path, client: docker.DockerClient, image: str) -> Harbor | None:
+    """Harbor with the tasks, None where `make peers` was not run."""
+    if not (data / "peers" / "root" / ".stamp-harbor").exists():
+        return None
+    # Compose wants a name; one that exists here is never looked for elsewhere.
+    client.api.tag(image, *HARBOR_TAG)
+    return Harbor(data / "peers" / "work", ":".join(HARBOR_TAG))
+
+
+def _levels(
+    backend: Backend, image: str, harbor: Harbor | None, seconds: float
+) -> tuple[dict[int, Level], dict[int, Level]]:
+    """Ours and Harbor's figures, one right after the other at each level, so that they see the same machine."""
+    ours, theirs = {}, {}
+    for parallel in LEVELS:
+        measure(backend, image, parallel, WARM_UP_S)
+        ours[parallel] = measure(backend, image, parallel, seconds)
+        if harbor is not None:
+            theirs[parallel] = harbor.measure(parallel, HARBOR_ROUNDS[parallel])
+    return ours, theirs
+
+
+def _table(backend: str, ours: Mapping[int, Level], theirs: Mapping[int, Level]) -> Table:
+    table = Table(title="trials per minute, oracle and verifier, all of them passed")
+    table.add_column("in parallel")
+    for parallel in LEVELS:
+        table.add_column(str(parallel), justify="right")
+    table.add_row(f"touchstone, {backend}", *(f"{level.per_minute:.1f}" for level in ours.values()))
+    if theirs:
+        table.add_row("Harbor 0.26, here and now", *(f"{level.per_minute:.1f}" for level in theirs.values()))
+        table.add_row("ratio", *(f"{ours[one].per_minute / theirs[one].per_minute:.1f}×" for one in theirs))
+    for name, cells in ELSEWHERE.items():
+        table.add_row(f"{name}, measured elsewhere", *cells)
+    table.add_section()
+    table.add_row("CPU s per trial, touchstone", *(f"{level.cpu_per_trial:.3f}" for level in ours.values()))
+    if theirs:
+        table.add_row("CPU s per trial, Harbor", *(f"{level.cpu_per_trial:.2f}" for level in theirs.values()))
+    table.add_row("trials measured, touchstone", *(str(level.trials) for level in ours.values()))
+    return table
+
+
+def _spread(seconds: list[float]) -> str:
+    low, middle, high = (1000 * one for one in statistics.quantiles(seconds, n=20)[0:19:9])
+    return f"median {middle:.2f} ms ({low:.2f} to {high:.2f} ms for nine of ten, {len(seconds)} times)"
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TrialFailed as error:
+        raise SystemExit(f"bench-sandbox: {error}") from error
