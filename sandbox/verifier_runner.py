@@ -1,33 +1,52 @@
 """Runs inside a sandbox, with the trusted interpreter only, and judges: pytest over given files, one signed verdict.
 
-This file is copied into the verifier runtime and imports nothing of ours. Starting it and believing it is not here; see
-judging.py. Standard input: 32 bytes nonce, 8 bytes big-endian length, JSON request. Standard output: one line, the
-HMAC-SHA256 of the verdict under the nonce in hex, a space, the verdict as canonical JSON.
+This file and verifier_guards.py are copied into the verifier runtime and import nothing else of ours. Starting it and
+believing it is not here; see judging.py. Standard input: 32 bytes nonce, 8 bytes big-endian length, JSON request.
+Standard output: one line, the HMAC-SHA256 of the verdict under the nonce in hex, a space, the verdict in canonical JSON.
 """
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import hashlib
 import hmac
 import json
+import linecache
 import os
+import shutil
+import signal
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 NONCE_BYTES = 32
 MESSAGE_CHARACTERS = 500
 PR_SET_DUMPABLE = 4
-# This is a program of its own, and its environment is what programs under test inherit.
-environment_of_children = os.environ  # noqa: TID251
+# Parts of pytest that no verifier needs; each costs time, and one answers signals that programs under test may send.
+UNUSED = (
+    *("cacheprovider", "debugging", "doctest", "faulthandler", "junitxml", "legacypath", "logging", "nose"),
+    *("pastebin", "setuponly", "setupplan", "stepwise"),
+)
 SEVERITY = ("passed", "xpassed", "xfailed", "skipped", "failed", "error")
 # The packages beside this file: with -S the interpreter looks nowhere but in its own standard library.
 sys.path.append(str(Path(__file__).resolve().parent / "site"))
 
 import pytest  # noqa: E402
 from _pytest import runner as pytest_runner  # noqa: E402
+
+from sandbox.verifier_guards import (  # noqa: E402
+    Box,
+    bounded_memory,
+    guard_open,
+    show_environment,
+    starts_programs,
+)
 
 
 class Recorder:
@@ -36,10 +55,6 @@ class Recorder:
     def __init__(self) -> None:
         self.expected: list[str] = []
         self.outcomes: dict[str, tuple[str, str]] = {}
-
-    def pytest_configure(self) -> None:
-        """Plugins are loaded: programs under test must not find this setting in their environment."""
-        environment_of_children.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember every test, so that one that never ran is seen."""
@@ -61,9 +76,14 @@ class Recorder:
         else:
             self._record(report.nodeid, "failed" if report.when == "call" else "error", _message(report))
 
-    def is_complete(self) -> bool:
-        """Whether every collected test ran to its end: a test may end all of pytest, with any exit code."""
-        return bool(self.expected) and set(self.expected) <= set(self.outcomes)
+    def is_complete(self, exit_code: int) -> bool:
+        """Whether every collected test ran to its end: a test may end all of pytest, with any exit code.
+
+        That code must agree with what was heard, and one id must stand for one test.
+        """
+        sound = all(SEVERITY.index(outcome) < SEVERITY.index("failed") for outcome, _ in self.outcomes.values())
+        once = len(self.expected) == len(set(self.expected))
+        return bool(self.expected) and once and set(self.expected) <= set(self.outcomes) and sound == (exit_code == 0)
 
     def tests(self) -> list[list[str]]:
         """Id, outcome and message of everything that was heard of."""
@@ -83,26 +103,82 @@ def _message(report: pytest.CollectReport | pytest.TestReport) -> str:
     return str(crash.message if crash is not None else reason)
 
 
+class Precautions:
+    """Keeps the tests from what they judge and what they judge from the tests, as a plugin object."""
+
+    def __init__(self, private: Path, environment: Mapping[str, str]) -> None:
+        self._private = private
+        self._environment = environment
+        self._box = Box(private / "tmp")
+
+    @pytest.fixture
+    def box(self) -> Box:
+        """Reads files of the judged state safely."""
+        if not self._box.is_possible():
+            pytest.exit("this kernel, or the engine's seccomp profile, does not allow openat2", returncode=3)
+        return self._box
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self) -> None:
+        """Plugins are loaded and options read: from here on the environment is that of the programs under test."""
+        show_environment(self._environment)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Tests that only read come first: then no program of the judged state has run."""
+        items.sort(key=lambda item: any(map(starts_programs, _functions(item))))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """A program under test may search for the tests and print what they expect: they are in memory only."""
+        for path in self._private.rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            # No time: the entry is kept although the file is gone. Messages quote its lines.
+            linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
+        shutil.rmtree(self._private / "tests")
+        (self._private / "pytest.ini").unlink()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_pyfunc_call(self) -> Iterator[None]:
+        """The bound holds for the test alone; reporting its failure needs memory too."""
+        with bounded_memory():
+            yield
+
+
+def _functions(item: pytest.Item) -> list[object]:
+    """The function of a test and of the fixtures that its own file gives it."""
+    function = getattr(item, "function", None)
+    if not isinstance(function, FunctionType):
+        return []
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
+    used = [definition.func for definitions in fixtures for definition in definitions]
+    return [function, *(one for one in used if getattr(one, "__module__", None) == function.__module__)]
+
+
 def main() -> int:
     """Judge once."""
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    # A first process hears only the signals that it handles, and Python handles this one.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     nonce = _read(NONCE_BYTES)
     request = json.loads(_read(int.from_bytes(_read(8), "big")))
+    # The library behind it reads its configuration now, from the file that the launcher names.
+    signature = hmac.new(nonce, digestmod=hashlib.sha256)
     verdict_out = _take_standard_streams()
-    _set_environment(request["environment"])
+    own = {name: os.environ[name] for name in ("HOME", "PATH", "HOSTNAME") if name in os.environ}  # noqa: TID251
     started = time.monotonic()
     recorder = Recorder()
-    exit_code = _run_pytest(request["files"], Path(request["scratch"]), request["workdir"], recorder)
+    exit_code = _run_pytest(request, own | request["environment"], recorder)
     verdict = {
-        "complete": recorder.is_complete(),
+        "complete": recorder.is_complete(exit_code),
         "exit_code": exit_code,
         "seconds": time.monotonic() - started,
         "tests": recorder.tests(),
     }
     body = json.dumps(verdict, sort_keys=True, separators=(",", ":")).encode()
-    line = hmac.new(nonce, body, hashlib.sha256).hexdigest().encode() + b" " + body + b"\n"
+    signature.update(body)
     with os.fdopen(verdict_out, "wb") as out:
-        out.write(line)
+        out.write(signature.hexdigest().encode() + b" " + body + b"\n")
     return 0
 
 
@@ -126,57 +202,58 @@ def _take_standard_streams() -> int:
     return verdict_out
 
 
-def _set_environment(environment: dict[str, str]) -> None:
-    """Programs under test get the environment of the image, nothing of what started this interpreter."""
-    own = {
-        name: environment_of_children[name] for name in ("HOME", "PATH", "HOSTNAME") if name in environment_of_children
-    }
-    environment_of_children.clear()
-    environment_of_children.update(own | environment)
-
-
-def _run_pytest(files: dict[str, str], scratch: Path, workdir: str, recorder: Recorder) -> int:
-    private = Path(tempfile.mkdtemp(dir=scratch))
+def _run_pytest(request: dict[str, Any], environment: Mapping[str, str], recorder: Recorder) -> int:
+    private = Path(tempfile.mkdtemp(dir=request["scratch"]))
     tests = private / "tests"
-    for name, text in files.items():
-        path = tests / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    _write_tests(tests, request["files"])
     settings = private / "pytest.ini"
     settings.write_text("[pytest]\n")
     tempfile.tempdir = str(private)
-    environment_of_children["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # noqa: TID251
     # Otherwise the name of the running test stands in the environment of every program under test.
     pytest_runner._update_current_test_var = lambda item, when: None
-    _enter(workdir)
-    return int(
-        pytest.main(
-            [
-                "-c",
-                str(settings),
-                f"--rootdir={tests}",
-                f"--confcutdir={tests}",
-                f"--basetemp={private / 'tmp'}",
-                "--noconftest",
-                "--import-mode=importlib",
-                "--color=no",
-                "--tb=short",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-o",
-                "addopts=",
-                "-o",
-                "xfail_strict=true",
-                "-W",
-                "error::pytest.PytestReturnNotNoneWarning",
-                "-W",
-                "error::pytest.PytestCollectionWarning",
-                str(tests),
-            ],
-            plugins=[recorder],
-        )
-    )
+    _enter(request["workdir"])
+    guard_open((private, Path(__file__).parent))
+    return int(pytest.main(_arguments(private, tests, settings), [recorder, Precautions(private, environment)]))
+
+
+def _write_tests(folder: Path, files: dict[str, str]) -> None:
+    """Raises ValueError when two tests of a file share a name: the later one would silently replace the other."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            # pytest says it better.
+            continue
+        bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+        for body in bodies:
+            names = Counter(node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+            twice = [name for name, count in names.items() if count > 1]
+            if twice:
+                raise ValueError(f"{path.name} defines {', '.join(twice)} more than once")
+
+
+def _arguments(private: Path, tests: Path, settings: Path) -> list[str]:
+    return [
+        f"-c{settings}",
+        f"--rootdir={tests}",
+        f"--confcutdir={tests}",
+        f"--basetemp={private / 'tmp'}",
+        "--noconftest",
+        "--import-mode=importlib",
+        "--color=no",
+        "--tb=short",
+        "-q",
+        *(f"-pno:{name}" for name in UNUSED),
+        "-oaddopts=",
+        "-oxfail_strict=true",
+        "-Werror::pytest.PytestReturnNotNoneWarning",
+        "-Werror::pytest.PytestCollectionWarning",
+        str(tests),
+    ]
 
 
 def _enter(workdir: str) -> None:

@@ -1,6 +1,6 @@
 """The trusted interpreter with pytest, kept in a named volume that is mounted read-only into the containers that judge.
 
-What it runs is verifier_runner.py, how it is started judging.py.
+LAUNCHER starts it from there. What it runs is verifier_runner.py, how that is believed judging.py.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from sandbox.types import Limits
 logger = logging.getLogger(__name__)
 
 PLACE = "/runtime"
+LAUNCHER = "bin/launch"
+"""Below the folder where the volume is mounted: takes no arguments, clears its environment, starts the runner."""
 CONTENT_LABEL = "touchstone.runtime"
 VOLUME_LABEL = "touchstone.volume"
 FILL_TIMEOUT_S = 120
@@ -78,10 +80,14 @@ class VerifierRuntime:
         return chosen
 
     def _image(self) -> BaseImage:
-        files = {
-            "assemble.sh": (RECIPES / "verifier-runtime.sh").read_bytes(),
-            "verifier_runner.py": Path(__file__).with_name("verifier_runner.py").read_bytes(),
+        sources = {
+            "assemble.sh": RECIPES / "verifier-runtime.sh",
+            "patch.py": RECIPES / "verifier-runtime.py",
+            "launch.c": RECIPES / "verifier-runtime.c",
+            "verifier_runner.py": Path(__file__).with_name("verifier_runner.py"),
+            "verifier_guards.py": Path(__file__).with_name("verifier_guards.py"),
         }
+        files = {name: source.read_bytes() for name, source in sources.items()}
         recipe = (RECIPES / "verifier-runtime.Dockerfile").read_text()
         return self._base.derived("verifier-runtime", recipe, files, self._base.base())
 
