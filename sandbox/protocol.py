@@ -14,10 +14,15 @@ class Sandbox(Protocol):
     def image_digest(self) -> str:
         """Digest of the image it started from."""
 
-    def execute(self, command: str, *, timeout_s: float, user: str | None = None) -> ExecResult:
-        """Run `command` in a fresh `bash` in the working directory of the image; files persist between calls.
+    def execute(self, command: str, *, timeout_s: float) -> ExecResult:
+        """Run `command` in the sandbox's one persistent bash (sh where there is none).
 
-        At the time limit every process of the sandbox is ended, files stay, and the result says `timed_out`.
+        It starts on first use in the working directory of the image; directory, variables, functions and background
+        jobs last from command to command. Its input is empty. At the time limit everything that the command started is
+        ended, the shell and older background jobs live on, and the result says `timed_out`. A shell that a command
+        ended, or that does not answer within 2 s, is replaced for the next command: `shell_restarted`.
+        A command of more than 1 MiB or with a zero byte fails.
+
         Raises SandboxUnavailable when the sandbox or the engine is gone.
         """
 

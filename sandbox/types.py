@@ -42,6 +42,10 @@ class ExecResult(Frozen):
     """True when `output` is not all of it."""
     timed_out: bool
     seconds: float
+    shell_restarted: bool = False
+    """The shell did not outlive this command (it ended, was replaced or did not answer): the next one has a new one."""
+    oom_killed: bool = False
+    """The kernel killed a process of the sandbox for memory while the command ran."""
 
 
 class FileChange(Frozen):
