@@ -79,6 +79,11 @@ class Hearing:
         """Where the verifier's standard output (1) and error (2) go."""
         return {1: self._answer, 2: self._log}
 
+    @property
+    def log_tail(self) -> str:
+        """The end of what it wrote beside its answer."""
+        return self._log.last(LOG_CHARACTERS).strip()
+
     def judgement(self) -> Judgement:
         """What the verifier signed, after its end. Raises VerifierBroken."""
         verdict = self._signed()
@@ -93,8 +98,7 @@ class Hearing:
 
     def broken(self, what: str) -> VerifierBroken:
         """The error for a verifier that `what`, with what it wrote last."""
-        tail = self._log.last(LOG_CHARACTERS).strip()
-        return VerifierBroken(f"the verifier {what}" + (f"\n{tail}" if tail else ""))
+        return VerifierBroken(f"the verifier {what}" + (f"\n{self.log_tail}" if self.log_tail else ""))
 
     def _signed(self) -> _Verdict:
         if self._answer.too_large:

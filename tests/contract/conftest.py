@@ -8,7 +8,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from sandbox.backends.docker import DockerBackend
+from sandbox.backends.choice import choose
+from sandbox.backends.overlay import OverlayBackend
 from sandbox.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
 from sandbox.images import ImageBuilder
@@ -42,7 +43,12 @@ def image(bases: BaseImages) -> str:
     return bases.base().digest
 
 
-@pytest.fixture(scope="session")
-def backend(client: docker.DockerClient, bases: BaseImages) -> Backend:
-    """The backend under test."""
-    return DockerBackend(client, VerifierRuntime(client, bases))
+@pytest.fixture(scope="session", params=["overlay", "docker"])
+def backend(
+    request: pytest.FixtureRequest, client: docker.DockerClient, bases: BaseImages, data_folder: Path, image: str
+) -> Iterator[Backend]:
+    """The backend under test: every test runs on each."""
+    backend = choose(request.param, client, VerifierRuntime(client, bases), data_folder, image)
+    yield backend
+    if isinstance(backend, OverlayBackend):
+        backend.close()

@@ -1,0 +1,243 @@
+"""One sandbox on an overlay: its container is started by the keeper, its commands go to its shell through pipes.
+
+Starting, restoring and judging is in backends/overlay.py, the shell in shell.py.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.containers import ImageFacts
+from sandbox.errors import SandboxUnavailable
+from sandbox.output import OutputBuffer
+from sandbox.overlay.keeper import Connection, Keeper, Refusal
+from sandbox.overlay.pipes import Pipes
+from sandbox.overlay.spec import Place, Program, container_spec
+from sandbox.shell import ABANDON, Shell, ShellUnstartable, supervisor_command
+from sandbox.streams import Deadline
+from sandbox.types import ExecResult, FileChange, FrozenState, Limits
+
+logger = logging.getLogger(__name__)
+
+# The files of a sandbox are kept in memory and count as such: half of it for each.
+FILES_SHARE = 2
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a sandbox stands on."""
+
+    image_digest: str
+    facts: ImageFacts
+    engine_spec: dict[str, Any]
+    """How the engine confines a container of this image."""
+    layers: list[str]
+    """Directories of the image, top first, without those of a frozen state."""
+
+
+class NotStarted(SandboxUnavailable):
+    """The runtime could not start a container."""
+
+
+class Box:
+    """A place for containers that the keeper made: an overlay, and the way to start something on it."""
+
+    def __init__(self, keeper: Keeper, name: str, ground: Ground, below: str | None, limits: Limits) -> None:
+        """`below` is the directory of the frozen state to start from. Raises SandboxUnavailable."""
+        self._keeper = keeper
+        self._name = name
+        self._ground = ground
+        self._limits = limits
+        self._runs = 0
+        self.connection: Connection = keeper.connect()
+        layers = ground.layers if below is None else [below, *ground.layers]
+        try:
+            self.ask(
+                "make",
+                name=name,
+                layers=layers,
+                size_mb=limits.memory_mb // FILES_SHARE,
+                lifetime_s=limits.lifetime_s,
+            )
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def run(self, program: Program, net: str | None = None) -> Pipes:
+        """Start a container; the ends of its streams. Raises NotStarted or SandboxUnavailable."""
+        self._runs += 1
+        identity = f"{self._name}-{self._runs}"
+        place = Place(
+            root=f"{self._keeper.place}/boxes/{self._name}/root",
+            group=f"/touchstone/{self._keeper.owner}/{identity}",
+            net=net,
+        )
+        spec = container_spec(self._ground.engine_spec, place, program, self._limits)
+        pipes = Pipes()
+        try:
+            self.connection.ask("run", pipes.theirs, identity=identity, config=json.dumps(spec))
+            pipes.hand_over()
+        except Refusal as error:
+            pipes.hand_over()
+            raise NotStarted(f"{error}: {_said(pipes)}") from error
+        except BaseException:
+            pipes.close()
+            raise
+        return pipes
+
+    def ask(self, do: str, descriptors: tuple[int, ...] = (), **values: object) -> Any:
+        """What the keeper answers. Raises SandboxUnavailable also when it refuses."""
+        try:
+            return self.connection.ask(do, descriptors, **values).get("value")
+        except Refusal as error:
+            raise SandboxUnavailable(f"{do}: {error}") from error
+
+    def remove(self) -> None:
+        """End everything in it and give it back. Never raises for a box that is gone."""
+        try:
+            self.ask("remove")
+        except SandboxUnavailable as error:
+            logger.warning("a sandbox could not be removed, its keeper will: %s", error)
+        self.connection.close()
+
+
+def _said(pipes: Pipes) -> str:
+    """What a runtime wrote before it ended."""
+    text = OutputBuffer()
+    patience = Deadline(1.0)
+    while not pipes.ended and patience.left > 0:
+        pipes.read({2: text}, patience.left)
+    pipes.close()
+    return text.last(500).strip()
+
+
+class _Processes:
+    """Implements `sandbox.shell.Processes` from outside of the sandbox."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    def stop(self, shell_pid: int, *, began_s_ago: float, force: bool) -> bool:
+        """Signal what the command started, then the shell; whether it had started anything that lives."""
+        number = signal.SIGKILL if force else signal.SIGINT
+        return bool(self._box.ask("stop", shell=shell_pid, signal=number, abandon=ABANDON, began_s_ago=began_s_ago))
+
+    def kill(self, shell_pid: int) -> None:
+        """End the shell and everything below it."""
+        self._box.ask("kill", shell=shell_pid)
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel has killed for memory."""
+        return int(self._box.ask("oom_kills"))
+
+
+class OverlaySandbox:
+    """Implements `sandbox.protocol.Sandbox`. For one thread at a time; files put into it belong to root."""
+
+    def __init__(
+        self,
+        box: Box,
+        ground: Ground,
+        freeze: Callable[[str, bool], bool],
+    ) -> None:
+        """`freeze(reference, keep)` makes a state of the box, and says whether the box lives on as that state.
+
+        Raises SandboxUnavailable.
+        """
+        self._box = box
+        self._ground = ground
+        self._freeze = freeze
+        self._over = ""
+        self._frozen = False
+        self._fresh = True
+        self._shell = Shell(self._open, _Processes(box))
+
+    @property
+    def image_digest(self) -> str:
+        """Digest of the image it started from, also when it was restored from a frozen state."""
+        return self._ground.image_digest
+
+    def _open(self) -> Pipes:
+        """Start the container, whose first process is the supervisor of the shell.
+
+        Raises ShellUnstartable when only the commands of this sandbox can be the reason, SandboxUnavailable otherwise.
+        """
+        fresh, self._fresh = self._fresh, False
+        try:
+            return self._box.run(Program(supervisor_command(self._ground.facts.workdir)))
+        except NotStarted as error:
+            if fresh:
+                raise
+            raise ShellUnstartable("no process can be started in this sandbox any more") from error
+
+    def execute(self, command: str, *, timeout_s: float) -> ExecResult:
+        """Run `command` as the contract says. Raises SandboxUnavailable."""
+        self._check_open()
+        return self._shell.run(command, timeout_s)
+
+    def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
+        """Write files (absolute path -> content), parents created.
+
+        Raises SandboxUnavailable, ValueError for a path that is not absolute.
+        """
+        self._check_open()
+        for path in files:
+            if not path.startswith("/") or path.endswith("/"):
+                raise ValueError(f"{path!r} is not the absolute path of a file")
+        for path, content in files.items():
+            try:
+                descriptor = self._box.connection.ask_for_descriptor("open", path=path, mode=mode)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+            except (Refusal, OSError) as error:
+                raise SandboxUnavailable(f"writing {path!r} into a sandbox: {error}") from error
+
+    def get(self, path: str, *, max_bytes: int) -> bytes | None:
+        """Content of one regular file, None when there is none.
+
+        Raises ValueError when it is larger than `max_bytes`, SandboxUnavailable when the sandbox is gone.
+        """
+        self._check_open()
+        try:
+            descriptor = self._box.connection.ask_for_descriptor("open", path=path, mode=None)
+        except Refusal as error:
+            if error.fault:
+                # The system's own word on a path that the sandbox made: there is no such file to be had.
+                return None
+            raise SandboxUnavailable(f"reading {path!r} from a sandbox: {error}") from error
+        with os.fdopen(descriptor, "rb") as file:
+            if (size := os.fstat(descriptor).st_size) > max_bytes:
+                raise ValueError(f"{path} has {size} bytes, more than {max_bytes}")
+            return file.read(max_bytes)
+
+    def changes(self) -> list[FileChange]:
+        """What differs from the image, or from the frozen state it was restored from. Raises SandboxUnavailable."""
+        self._check_open()
+        return [FileChange.model_validate(one) for one in self._box.ask("changes")]
+
+    def freeze(self, reference: str, *, keep: bool = True) -> FrozenState:
+        """End every process and keep the file system under `reference`. Raises SandboxUnavailable."""
+        self._check_open()
+        self._over = "the sandbox was frozen"
+        self._shell.close()
+        self._frozen = self._freeze(reference, keep)
+        return FrozenState(reference=reference, image_digest=self._ground.image_digest)
+
+    def close(self) -> None:
+        """Remove the sandbox. Safe to call twice."""
+        if self._over == "the sandbox was closed":
+            return
+        self._over = "the sandbox was closed"
+        self._shell.close()
+        if not self._frozen:
+            self._box.remove()
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise SandboxUnavailable(self._over)

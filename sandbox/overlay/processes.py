@@ -1,0 +1,87 @@
+"""Finding and ending the processes of one sandbox, from outside of it. Standard library only.
+
+All process ids here are those of the caller's namespace, unless they are called inner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Process(NamedTuple):
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    started: int
+    """Clock ticks since the machine started."""
+
+
+def members(group: Path) -> list[int]:
+    """Processes of a control group; none when it is gone."""
+    try:
+        return [int(line) for line in (group / "cgroup.procs").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def inner_pid(pid: int) -> int | None:
+    """The id that a process has in its own, innermost namespace; None when it is gone."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return None
+
+
+def outer_pid(group: Path, inner: int) -> int | None:
+    """The process of a group that is called `inner` inside; None when there is none."""
+    return next((pid for pid in members(group) if inner_pid(pid) == inner), None)
+
+
+def look(pid: int) -> Process | None:
+    """A living process; None when it is gone or only waits to be buried."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command name may hold spaces and brackets: the fixed fields start after the last bracket.
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else Process(pid, int(fields[1]), int(fields[19]))
+
+
+def descendants(group: Path, ancestors: set[int], *, began_s_ago: float | None = None) -> list[int]:
+    """Living processes of a group below `ancestors`; with `began_s_ago` through younger processes than that only."""
+    table = [found for pid in members(group) if (found := look(pid)) is not None and pid not in ancestors]
+    if began_s_ago is not None:
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        # The kernel counts starts in whole ticks, downwards.
+        earliest = (uptime - began_s_ago) * TICKS - 1
+        table = [one for one in table if one.started >= earliest]
+    below: set[int] = set()
+    while True:
+        grown = {one.pid for one in table if one.parent in ancestors or one.parent in below}
+        if grown == below:
+            return sorted(below)
+        below = grown
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    """Send a signal; who is gone is passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def wait_for_end(descriptor: int, timeout_s: float) -> bool:
+    """Wait until the process behind a pidfd is dead; False when it lives on."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, timeout_s) * 1000))

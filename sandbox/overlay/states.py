@@ -1,0 +1,84 @@
+"""Frozen states on disk: one directory each, which holds the changes to an image.
+
+Copying and laying over is in upper.py; which state is wanted for how long is the caller's decision.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+
+from sandbox.engine import owner, owner_is_alive
+from sandbox.overlay.upper import remove_tree
+
+# Such names are no references: folders of states that are being made or removed.
+_PASSING = "."
+_CHANGES = "changes"
+_REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+class States:
+    """The states of one data folder. Safe for several threads and processes."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def new(self) -> Path:
+        """Where to put changes of which `keep` is to make a state; its parent says whose they are until then."""
+        self._place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = self._place / f"{_PASSING}{owner()}~{secrets.token_hex(8)}"
+        made.mkdir()
+        return made / _CHANGES
+
+    def keep(self, changes: Path, reference: str) -> None:
+        """Make a state of what was put where `new` said; one of that name is replaced. ValueError for a bad name."""
+        target = self._folder(reference)
+        while True:
+            try:
+                changes.rename(target)
+                break
+            except OSError:
+                if not target.exists():
+                    raise
+                self.discard(reference)
+        changes.parent.rmdir()
+
+    def drop(self, changes: Path) -> None:
+        """Remove what was begun where `new` said."""
+        remove_tree(changes.parent)
+
+    def find(self, reference: str) -> Path | None:
+        """Directory of the changes of a state; None when it is gone."""
+        folder = self._folder(reference)
+        return folder if folder.is_dir() else None
+
+    def references(self) -> set[str]:
+        """Of all states."""
+        if not self._place.is_dir():
+            return set()
+        return {path.name for path in self._place.iterdir() if not path.name.startswith(_PASSING)}
+
+    def discard(self, reference: str) -> None:
+        """Remove a state; nothing when it is gone."""
+        folder = self._folder(reference)
+        if not folder.exists():
+            return
+        dead = self.new()
+        try:
+            folder.rename(dead)
+        except FileNotFoundError:
+            pass
+        finally:
+            remove_tree(dead.parent)
+
+    def reap(self) -> None:
+        """Remove what dead processes were making or removing."""
+        for path in self._place.iterdir() if self._place.is_dir() else ():
+            if path.name.startswith(_PASSING) and not owner_is_alive(path.name[1:].partition("~")[0]):
+                remove_tree(path)
+
+    def _folder(self, reference: str) -> Path:
+        if not _REFERENCE.fullmatch(reference):
+            raise ValueError(f"{reference!r} cannot name a state: use up to 128 letters, digits, '_', '.' and '-'")
+        return self._place / reference

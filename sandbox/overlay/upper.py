@@ -1,0 +1,171 @@
+"""What an overlay's upper directory says: the changes that were made, copies of it, one laid over another.
+
+In an upper directory a character device 0:0 stands for a deleted name, and a directory marked opaque hides the one
+below it (Linux, Documentation/filesystems/overlayfs). Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import TypedDict
+
+OPAQUE = "trusted.overlay.opaque"
+NEVER = frozenset({"/proc", "/sys", "/dev", "/run"})
+
+
+class Change(TypedDict):
+    """The fields of sandbox.types.FileChange."""
+
+    path: str
+    kind: str
+    type: str
+    sha256: str | None
+    size: int
+    mode: int
+
+
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether an entry stands for a deleted name."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def is_opaque(path: str) -> bool:
+    """Whether a directory of an upper directory hides the one below it."""
+    try:
+        return os.getxattr(path, OPAQUE, follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def changes(upper: str, pristine: str) -> list[Change]:
+    """What `upper` holds that differs in content, mode or type from `pristine`, sorted by path."""
+    found: list[Change] = []
+    _walk(upper, pristine, "", found)
+    return sorted(found, key=lambda change: change["path"])
+
+
+def _walk(upper: str, pristine: str, path: str, found: list[Change]) -> None:
+    """Compare one directory. A `pristine` that is no directory counts as an empty one."""
+    seen = set()
+    with os.scandir(upper + path) as entries:
+        for entry in entries:
+            seen.add(entry.name)
+            below = f"{path}/{entry.name}"
+            if below not in NEVER:
+                # Background processes go on: what vanishes while it is looked at is gone.
+                with contextlib.suppress(FileNotFoundError):
+                    _compare(upper, pristine, below, found)
+    if is_opaque(upper + path) and _type(_status(pristine + path)) == "directory":
+        for name in os.listdir(pristine + path):
+            if name not in seen:
+                found.append(_deleted(f"{path}/{name}", _status(f"{pristine}{path}/{name}")))
+
+
+def _compare(upper: str, pristine: str, path: str, found: list[Change]) -> None:
+    now, before = os.lstat(upper + path), _status(pristine + path)
+    if is_whiteout(now):
+        if before is not None:
+            found.append(_deleted(path, before))
+        return
+    if _type(now) == "directory":
+        if _type(before) != "directory" or _mode(now) != _mode(before):
+            found.append(_changed(path, now, before, None))
+        _walk(upper, pristine, path, found)
+        return
+    content = _content(upper + path, now)
+    same_kind = before is not None and _type(before) == _type(now) and _mode(before) == _mode(now)
+    if not (same_kind and content == _content(pristine + path, before)):
+        found.append(_changed(path, now, before, content))
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _type(status: os.stat_result | None) -> str:
+    if status is None:
+        return ""
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+    return kinds.get(stat.S_IFMT(status.st_mode), "other")
+
+
+def _mode(status: os.stat_result | None) -> int:
+    return 0 if status is None else stat.S_IMODE(status.st_mode)
+
+
+def _content(path: str, status: os.stat_result | None) -> str | None:
+    """Hash of a regular file or of a symlink's target."""
+    if _type(status) == "symlink":
+        return hashlib.sha256(os.readlink(os.fsencode(path))).hexdigest()
+    if _type(status) != "file":
+        return None
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _name(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _changed(path: str, now: os.stat_result, before: os.stat_result | None, content: str | None) -> Change:
+    kind = "added" if before is None else "modified"
+    size = now.st_size if _type(now) == "file" else 0
+    return Change(path=_name(path), kind=kind, type=_type(now), sha256=content, size=size, mode=_mode(now))
+
+
+def _deleted(path: str, before: os.stat_result | None) -> Change:
+    return Change(path=_name(path), kind="deleted", type=_type(before), sha256=None, size=0, mode=0)
+
+
+def copy(source: str, target: str) -> None:
+    """Copy an upper directory to `target`, which may not exist yet, with everything that it means. Raises OSError."""
+    done = subprocess.run(["cp", "-a", "--", source, target], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"copying the changes of a sandbox: {done.stderr.strip()[-500:]}")
+
+
+def apply(source: str, target: str) -> None:
+    """Lay the upper directory `source` over the upper directory `target`, as mounting both would. Raises OSError."""
+    with os.scandir(source) as entries:
+        names = sorted(entry.name for entry in entries)
+    for name in names:
+        new, old = f"{source}/{name}", f"{target}/{name}"
+        before = _status(old)
+        if not stat.S_ISDIR(os.lstat(new).st_mode):
+            _remove(old, before)
+            copy(new, old)
+        elif before is not None and stat.S_ISDIR(before.st_mode) and not is_opaque(new):
+            apply(new, old)
+            status = os.lstat(new)
+            os.chown(old, status.st_uid, status.st_gid)
+            shutil.copystat(new, old, follow_symlinks=False)
+        else:
+            # Whatever stood there hid what is below it, and the new directory has to go on hiding it.
+            _remove(old, before)
+            copy(new, old)
+            if before is not None:
+                os.setxattr(old, OPAQUE, b"y")
+
+
+def _remove(path: str, status: os.stat_result | None) -> None:
+    if status is None:
+        return
+    if stat.S_ISDIR(status.st_mode):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a frozen state; nothing when it is gone."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)
