@@ -43,7 +43,7 @@ def export(task: Task, image: str, folder: Path) -> None:
         "task.toml": f'[task]\nname = "touchstone/{task.name}"\n\n[environment]\ndocker_image = "{image}"\n',
         "instruction.md": task.instruction + "\n",
         "environment/docker-compose.yaml": _COMPOSE,
-        "solution/solve.sh": "\n".join(["#!/bin/bash", "set -e", *(f"(\n{one}\n)" for one in task.commands), ""]),
+        "solution/solve.sh": "\n".join(["#!/bin/bash", "set -e", *(f"(\n{one}\n)" for one in task.solution), ""]),
         "tests/test.sh": _TEST,
         f"tests/{VERIFIER}": task.verifier,
     }

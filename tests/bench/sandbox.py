@@ -46,7 +46,7 @@ def main() -> None:
     options = _options()
     workshop, console = open_workshop(), Console(width=110)
     backend = open_backend(options.backend, workshop)
-    image = _image(workshop)
+    image = task_image(workshop)
     client = connect(workshop.data)
     try:
         harbor = None if options.no_peers else _harbor(workshop.data, client, image)
@@ -64,6 +64,11 @@ def main() -> None:
     if not theirs:
         console.print("Harbor was not measured: `make peers` (as root) makes it ready; ratio_vs_harbor is null")
     print(json.dumps(figures(backend.name, ours, theirs, commands, starts)))
+
+
+def add_backend_option(parser: argparse.ArgumentParser) -> None:
+    """`--backend`, whose value `open_backend` understands."""
+    parser.add_argument("--backend", choices=("auto", "docker"), default="auto")
 
 
 def open_backend(choice: str, workshop: Workshop) -> Backend:
@@ -91,13 +96,13 @@ def figures(
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-sandbox", description=__doc__)
-    parser.add_argument("--backend", choices=("auto", "docker"), default="auto")
+    add_backend_option(parser)
     parser.add_argument("--seconds", type=float, default=15.0, help="shortest time at each level (default: 15)")
     parser.add_argument("--no-peers", action="store_true", help="leave Harbor out, also where it is ready")
     return parser.parse_args()
 
 
-def _image(workshop: Workshop) -> str:
+def task_image(workshop: Workshop) -> str:
     """Digest of the image of all tasks."""
     build = workshop.builder().build(image_spec(workshop.toolchain("python")), BuildLimits())
     if build.digest is None:

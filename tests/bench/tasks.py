@@ -18,24 +18,16 @@ ROOT = "/tasks"
 
 @dataclass(frozen=True)
 class Task:
-    """One task. Paths in `setup` and commands are below its own folder, /tasks/NAME."""
+    """One task."""
 
     name: str
     instruction: str
     setup: dict[str, str]
+    """Path below /tasks/NAME -> text."""
     solution: tuple[str, ...]
-    """Shell commands of the oracle, each for a fresh shell in the folder of the task."""
+    """Shell commands of the oracle, each for a fresh shell."""
     verifier: str
     """pytest file: standard library only, assertions on files."""
-
-    @property
-    def folder(self) -> str:
-        return f"{ROOT}/{self.name}"
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """The solution for a shell that starts anywhere."""
-        return tuple(f"cd {self.folder} && {command}" for command in self.solution)
 
     @property
     def passing_tests(self) -> tuple[str, ...]:
@@ -56,12 +48,14 @@ def image_spec(base: str) -> ImageSpec:
 
 
 def _task(name: str, instruction: str, setup: dict[str, str], solution: tuple[str, ...], checks: str) -> Task:
-    head = f"from pathlib import Path\n\nHERE = Path({f'{ROOT}/{name}'!r})\n"
+    """A task that works in its own folder."""
+    folder = f"{ROOT}/{name}"
+    head = f"from pathlib import Path\n\nHERE = Path({folder!r})\n"
     return Task(
         name=name,
-        instruction=f"Work in {ROOT}/{name}. {instruction}",
+        instruction=f"Work in {folder}. {instruction}",
         setup={path: dedent(text) for path, text in setup.items()},
-        solution=solution,
+        solution=tuple(f"cd {folder} && {command}" for command in solution),
         verifier=head + dedent(checks),
     )
 

@@ -58,7 +58,7 @@ def run_trial(backend: Backend, image: str, task: Task, *, solve: bool = True) -
     try:
         sandbox = backend.start(image, LIMITS)
         try:
-            for command in task.commands if solve else ():
+            for command in task.solution if solve else ():
                 result = sandbox.execute(command, timeout_s=COMMAND_TIMEOUT_S)
                 if result.exit_code != 0:
                     raise TrialFailed(f"{task.name}: {command} ended with {result.exit_code}: {result.output}")

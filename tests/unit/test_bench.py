@@ -54,7 +54,7 @@ def test_an_exported_solution_is_the_same_work_for_another_runner(task: Task, tm
     assert tomllib.loads((folder / "task.toml").read_text())["environment"]["docker_image"] == "image:1"
     assert (folder / "tests" / VERIFIER).read_text() == task.verifier
     script = (folder / "solution" / "solve.sh").read_text()
-    assert all(command in script for command in task.commands)
+    assert all(command in script for command in task.solution)
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
