@@ -1,8 +1,8 @@
 """Runs inside a sandbox, with the trusted interpreter only, and judges: pytest over given files, one signed verdict.
 
 This file and verifier_guards.py are copied into the verifier runtime and import nothing else of ours. Starting it and
-believing it is not here; see judging.py. Standard input: 32 bytes nonce, 8 bytes big-endian length, JSON request.
-Standard output: one line, the HMAC-SHA256 of the verdict under the nonce in hex, a space, the verdict in canonical JSON.
+believing it is not here; see verdicts.py. Standard input: 32 bytes nonce, 8 bytes big-endian length, JSON request.
+Standard output: one line, the HMAC-SHA256 of the verdict under the nonce in hex, a space, the verdict: canonical JSON.
 """
 
 from __future__ import annotations
@@ -122,6 +122,10 @@ class Precautions:
     def pytest_configure(self) -> None:
         """Plugins are loaded and options read: from here on the environment is that of the programs under test."""
         show_environment(self._environment)
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Pytest takes a folder above the tests for a package when it holds an `__init__.py`, and imports that."""
+        return None if collection_path.is_relative_to(self._private / "tests") else True
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -247,6 +251,8 @@ def _arguments(private: Path, tests: Path, settings: Path) -> list[str]:
         "--color=no",
         "--tb=short",
         "-q",
+        # What programs under test print without end must fill no file of ours.
+        "--capture=no",
         *(f"-pno:{name}" for name in UNUSED),
         "-oaddopts=",
         "-oxfail_strict=true",
