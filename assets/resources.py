@@ -29,11 +29,12 @@ from pipeline.sources.registry import RegistryConfig, RegistrySource
 from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.types import Record
-from sandbox.backends.docker import DockerBackend
+from sandbox.backends.choice import Choice, choose
 from sandbox.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
 from sandbox.images import ImageBuilder
 from sandbox.locks import exclusive
+from sandbox.protocol import Backend
 from sandbox.types import BuildLimits
 from sandbox.verifier_runtime import VerifierRuntime
 
@@ -68,6 +69,13 @@ class AgentsConfig(RolloutConfig):
         return agents
 
 
+class SandboxConfig(Record):
+    """What runs the commands of agents and verifiers."""
+
+    backend: Choice = "auto"
+    """`overlay` is fast and needs Linux and root, `docker` works with any engine, `auto` takes the first that can."""
+
+
 class Settings(Record):
     """touchstone.toml. Every setting has a default; an unknown one is an error."""
 
@@ -79,6 +87,7 @@ class Settings(Record):
     """Items that a stage works on at a time."""
     images: BaseImageConfig = BaseImageConfig()
     builds: BuildLimits = BuildLimits()
+    sandbox: SandboxConfig = SandboxConfig()
     sources: SourcesConfig = SourcesConfig()
     score: ScoreConfig = ScoreConfig()
     instances: InstancesConfig = InstancesConfig()
@@ -130,9 +139,10 @@ class Workshop:
         return BaseImages(connect(self.data), images, self.data)
 
     @functools.cache  # noqa: B019
-    def backend(self) -> DockerBackend:
+    def backend(self) -> Backend:
         client = connect(self.data)
-        backend = DockerBackend(client, VerifierRuntime(client, self.bases()))
+        runtime = VerifierRuntime(client, self.bases())
+        backend = choose(self.settings.sandbox.backend, client, runtime, self.data, self.bases().base().digest)
         backend.reap()
         return backend
 

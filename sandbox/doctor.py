@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import ssl
 import sys
@@ -14,6 +15,7 @@ import docker
 from docker.errors import DockerException
 
 from sandbox import cgroups
+from sandbox.backends.overlay import find_runtime
 from sandbox.engine import REMEDY, connect
 from sandbox.errors import SandboxUnavailable
 from sandbox.types import Frozen
@@ -63,6 +65,7 @@ def examine(data: Path) -> list[Finding]:
         check_python(sys.version_info[:3]),
         check_engine(info, reason),
         check_storage(info),
+        check_backend(info, fast_runtime(), os.geteuid()),
         check_data_folder(data, cgroups.filesystem_of(str(_existing(data).resolve()), mountinfo), info is not None),
         check_disk(_roots(data, info)),
         check_memory(Path("/proc/meminfo").read_text()),
@@ -95,6 +98,27 @@ def check_storage(info: Info | None) -> Finding:
     detail = f"{driver}, {'containerd image store' if snapshotter else 'classic image store'}"
     # vfs copies the whole image for every container: it fills the disk within one run.
     return _finding("storage driver", driver != "vfs", detail, "move the engine's data root to a disk with overlay2")
+
+
+def fast_runtime() -> str:
+    """Path of the runtime that the overlay backend would use; empty when there is none."""
+    try:
+        return find_runtime()
+    except SandboxUnavailable:
+        return ""
+
+
+def check_backend(info: Info | None, runtime: str, user: int) -> Finding:
+    """Which backend `auto` takes. Docker's is slower, and no fault."""
+    obstacles = []
+    if user != 0:
+        obstacles.append("it needs root")
+    if not runtime:
+        obstacles.append("there is neither crun nor runc")
+    if info is not None and info.get("Driver") != "overlay2":
+        obstacles.append("the engine does not keep images as layers of overlay2")
+    detail = f"docker, not overlay: {', '.join(obstacles)}" if obstacles else f"overlay, by {runtime}"
+    return _finding("sandboxes", True, detail, "")
 
 
 def check_data_folder(data: Path, filesystem: str, engine_answers: bool) -> Finding:

@@ -19,7 +19,8 @@ from sandbox.output import OutputBuffer
 from sandbox.overlay.keeper import Connection, Keeper, Refusal
 from sandbox.overlay.pipes import Pipes
 from sandbox.overlay.spec import Place, Program, container_spec
-from sandbox.shell import ABANDON, Shell, ShellUnstartable, supervisor_command
+from sandbox.shell import Shell, ShellUnstartable, supervisor_command
+from sandbox.shell_programs import ABANDON
 from sandbox.streams import Deadline
 from sandbox.types import ExecResult, FileChange, FrozenState, Limits
 

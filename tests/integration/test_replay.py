@@ -10,9 +10,10 @@ import pytest
 from pipeline.rows import JudgedRow, judged_rows
 from pipeline.tables import Store
 from pipeline.verification import STATE_REGAINED, replay, verify
-from sandbox.backends.docker import DockerBackend
+from sandbox.backends.choice import choose
 from sandbox.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
+from sandbox.protocol import Backend
 from sandbox.types import Limits
 from sandbox.verifier_runtime import VerifierRuntime
 from tests.integration.projects import FRUIT, Project, word_tools
@@ -32,9 +33,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="module")
-def backend(project: Project) -> DockerBackend:
+def backend(project: Project) -> Backend:
+    """The backend that the project's own commands use."""
     client = connect(project.data)
-    return DockerBackend(client, VerifierRuntime(client, BaseImages(client, BaseImageConfig(), project.data)))
+    bases = BaseImages(client, BaseImageConfig(), project.data)
+    return choose("auto", client, VerifierRuntime(client, bases), project.data, bases.base().digest)
 
 
 def passed(project: Project) -> JudgedRow:
@@ -50,7 +53,7 @@ def test_every_judged_row_gets_its_verdict_again(project: Project) -> None:
 
 
 def test_an_attempt_that_lacks_its_last_command_is_reported_as_differing(
-    project: Project, backend: DockerBackend
+    project: Project, backend: Backend
 ) -> None:
     row = passed(project)
     steps = tuple(step for step in row.trajectory.steps if step.action)[:-1]
@@ -61,7 +64,7 @@ def test_an_attempt_that_lacks_its_last_command_is_reported_as_differing(
 
 
 def test_a_frozen_state_that_was_tampered_with_does_not_get_the_recorded_verdict(
-    project: Project, backend: DockerBackend
+    project: Project, backend: Backend
 ) -> None:
     row = passed(project)
     result = verify(row.instance, row.trajectory, backend, command_timeout_s=TIMEOUT_S)
