@@ -50,6 +50,10 @@ class Footprint:
         """How many of each kind."""
         return {one.name: len(getattr(self, one.name)) for one in fields(self)}
 
+    def lines(self) -> list[str]:
+        """Each thing with its kind."""
+        return [f"{one.name}: {name}" for one in fields(self) for name in sorted(getattr(self, one.name))]
+
     def __bool__(self) -> bool:
         return any(self.counts().values())
 

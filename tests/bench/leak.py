@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -94,39 +94,26 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=1000)
     options = parser.parse_args()
     workshop, console = open_workshop(), Console(width=110)
-    backend, image = open_backend(options.backend, workshop), task_image(workshop)
-    client, engine = connect(workshop.data), address(workshop.data)
+    image, engine = task_image(workshop), address(workshop.data)
     if engine is None:
         raise SystemExit("no engine was chosen for this data folder; run infra/bootstrap.sh")
+    client = connect(workshop.data)
+    with open_backend(options.backend, workshop, image) as backend:
 
-    def look_now() -> Footprint:
-        return look(backend, client, engine.socket, workshop.data)
+        def look_now() -> Footprint:
+            return look(backend, client, engine.socket, workshop.data)
 
-    # What is made once and stays, the verifier's runtime say, is made before the first look.
-    run_trials(backend, image, TASKS, len(TASKS))
-    before = look_now()
-    console.print(f"backend {backend.name}, {options.trials} trials in a row; now there are {before.counts()}")
-    early, late = run_trials(backend, image, TASKS, options.trials, lambda seen: console.print(str(seen)))
-    grown, left = growth(early, late), left_since(before, look_now)
+        # What is made once and stays, the verifier's runtime say, is made before the first look.
+        run_trials(backend, image, TASKS, len(TASKS))
+        before = look_now()
+        console.print(f"backend {backend.name}, {options.trials} trials in a row; there are {before.counts()}")
+        early, late = run_trials(backend, image, TASKS, options.trials, lambda seen: console.print(str(seen)))
+        grown, left = growth(early, late), left_since(before, look_now)
     client.close()
-    for line in grown:
-        console.print(line)
-    for kind in fields(left):
-        for name in sorted(getattr(left, kind.name)):
-            console.print(f"left behind, {kind.name}: {name}", soft_wrap=True)
-    counts = left.counts()
-    print(
-        json.dumps(
-            {
-                "backend": backend.name,
-                "trials": options.trials,
-                "left": counts,
-                "early": asdict(early),
-                "late": asdict(late),
-                "level": not grown,
-            }
-        )
-    )
+    for line in [*grown, *left.lines()]:
+        console.print(line, soft_wrap=True)
+    found = {"left": left.counts(), "early": asdict(early), "late": asdict(late), "level": not grown}
+    print(json.dumps({"backend": backend.name, "trials": options.trials, **found}))
     return 1 if grown or left else 0
 
 

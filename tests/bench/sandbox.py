@@ -9,15 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
-import docker
 from rich.console import Console
 from rich.table import Table
 
 from assets.resources import Workshop, open_workshop
-from sandbox.backends.docker import DockerBackend
+from sandbox.backends.choice import Choice, choose
+from sandbox.backends.overlay import OverlayBackend
 from sandbox.engine import connect
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits
@@ -45,38 +47,40 @@ COMMANDS_ELSEWHERE = "SWE-ReX 111 ms, mini-swe-agent 71 ms, Terminus-2 in Harbor
 def main() -> None:
     options = _options()
     workshop, console = open_workshop(), Console(width=110)
-    backend = open_backend(options.backend, workshop)
     image = task_image(workshop)
-    client = connect(workshop.data)
-    try:
-        harbor = None if options.no_peers else _harbor(workshop.data, client, image)
-        console.print(f"backend {backend.name}, {len(TASKS)} tasks, at least {options.seconds:g} s at each level")
+    harbor = None if options.no_peers else _harbor(workshop.data, image)
+    with open_backend(options.backend, workshop, image) as backend:
+        name = backend.name
+        console.print(f"backend {name}, {len(TASKS)} tasks, at least {options.seconds:g} s at each level")
         admit(backend, image)
         commands = command_seconds(backend, image, COMMANDS)
         starts = start_teardown_seconds(backend, image, STARTS)
         ours, theirs = _levels(backend, image, harbor, options.seconds)
-    finally:
-        client.close()
-    console.print(_table(backend.name, ours, theirs))
-    console.print(f"trivial command: {_spread(commands)} ")
+    console.print(_table(name, ours, theirs))
+    console.print(f"trivial command: {_spread(commands)}")
     console.print(f"  measured elsewhere: {COMMANDS_ELSEWHERE}")
     console.print(f"start, one command, teardown: {_spread(starts)}")
     if not theirs:
         console.print("Harbor was not measured: `make peers` (as root) makes it ready; ratio_vs_harbor is null")
-    print(json.dumps(figures(backend.name, ours, theirs, commands, starts)))
+    print(json.dumps(figures(name, ours, theirs, commands, starts)))
 
 
 def add_backend_option(parser: argparse.ArgumentParser) -> None:
     """`--backend`, whose value `open_backend` understands."""
-    parser.add_argument("--backend", choices=("auto", "docker"), default="auto")
+    parser.add_argument("--backend", choices=get_args(Choice), default="auto")
 
 
-def open_backend(choice: str, workshop: Workshop) -> Backend:
-    """The backend to measure; `auto` is the one that the pipeline uses on this machine."""
-    if choice == "auto":
-        return workshop.backend()
+@contextmanager
+def open_backend(choice: Choice, workshop: Workshop, image: str) -> Iterator[Backend]:
+    """The backend to measure; `auto` is the fast one where it can work. Raises SandboxUnavailable."""
     client = connect(workshop.data)
-    return DockerBackend(client, VerifierRuntime(client, workshop.bases()))
+    backend = choose(choice, client, VerifierRuntime(client, workshop.bases()), workshop.data, image)
+    try:
+        yield backend
+    finally:
+        if isinstance(backend, OverlayBackend):
+            backend.close()
+        client.close()
 
 
 def figures(
@@ -110,12 +114,14 @@ def task_image(workshop: Workshop) -> str:
     return build.digest
 
 
-def _harbor(data: Path, client: docker.DockerClient, image: str) -> Harbor | None:
+def _harbor(data: Path, image: str) -> Harbor | None:
     """Harbor with the tasks, None where `make peers` was not run."""
     if not (data / "peers" / "root" / ".stamp-harbor").exists():
         return None
     # Compose wants a name; one that exists here is never looked for elsewhere.
+    client = connect(data)
     client.api.tag(image, *HARBOR_TAG)
+    client.close()
     return Harbor(data / "peers" / "work", ":".join(HARBOR_TAG))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import docker
@@ -9,6 +10,7 @@ import pytest
 
 from sandbox.engine import address
 from sandbox.protocol import Backend
+from sandbox.types import Limits
 from tests.bench.footprint import Footprint, left_since, look
 from tests.bench.leak import growth, run_trials
 from tests.bench.tasks import Task
@@ -43,5 +45,23 @@ def test_thirty_trials_leave_nothing_behind(
     before = look_now()
     early, late = run_trials(backend, image, [TASK], TRIALS)
     assert growth(early, late) == []
-    left = left_since(before, look_now)
-    assert not left, left
+    assert left_since(before, look_now).lines() == []
+
+
+def test_what_an_open_sandbox_and_a_kept_state_take_is_seen(
+    backend: Backend, image: str, client: docker.DockerClient, engine_socket: Path, data_folder: Path
+) -> None:
+    before = look(backend, client, engine_socket, data_folder)
+    reference = f"test-{uuid.uuid4().hex}"
+    sandbox = backend.start(image, Limits(lifetime_s=300))
+    try:
+        sandbox.execute("setsid sleep 1000 > /dev/null 2>&1 &", timeout_s=20)
+        with_sandbox = look(backend, client, engine_socket, data_folder) - before
+        sandbox.freeze(reference)
+        with_state = look(backend, client, engine_socket, data_folder) - before
+    finally:
+        sandbox.close()
+        backend.discard(reference)
+    assert any("sleep" in name for name in with_sandbox.processes)
+    assert with_sandbox.cgroups and with_sandbox.mounts and with_sandbox.network
+    assert reference in with_state.states
