@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
+
+from pydantic import Field
 
 from pipeline.types import Record, TaskInstance
 from sandbox.protocol import Backend, Sandbox
@@ -17,6 +19,8 @@ class StepOutcome(Record):
     exit_code: int | None
     """None when the command was stopped at its time limit, or where the environment knows no exit codes."""
     seconds: float
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """What else the row must say about the step; it goes into `Step.extra`."""
 
 
 class Environment(Protocol):
@@ -51,7 +55,13 @@ class SandboxEnvironment:
 
     def step(self, command: str) -> StepOutcome:
         result = self._running().execute(command, timeout_s=self._command_timeout_s)
-        return StepOutcome(observation=observe(result), exit_code=result.exit_code, seconds=result.seconds)
+        marks = {"shell_restarted": result.shell_restarted, "oom_killed": result.oom_killed}
+        return StepOutcome(
+            observation=observe(result),
+            exit_code=result.exit_code,
+            seconds=result.seconds,
+            extra={name: True for name, happened in marks.items() if happened},
+        )
 
     def outcome(self, reference: str) -> FrozenState:
         return self._running().freeze(reference)
@@ -76,7 +86,10 @@ class SandboxEnvironment:
 
 
 def observe(result: ExecResult) -> str:
-    """The text an agent reads: the output, and a note where it was cut or stopped."""
+    """The text an agent reads: the output, and a note where it was stopped or the shell did not outlive it."""
+    notes = []
     if result.timed_out:
-        return f"{result.output}\n[stopped after {result.seconds:.0f} s: time limit]"
-    return result.output
+        notes.append(f"\n[stopped after {result.seconds:.0f} s: time limit]")
+    if result.shell_restarted:
+        notes.append("\n[the shell ended: the next command starts in a new one]")
+    return result.output + "".join(notes)

@@ -48,6 +48,7 @@ def rollout(
                 action=action.command,
                 exit_code=outcome.exit_code,
                 seconds=outcome.seconds,
+                extra=outcome.extra,
             )
         )
         observation = outcome.observation

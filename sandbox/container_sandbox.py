@@ -126,7 +126,10 @@ class ContainerSandbox:
             raise SandboxUnavailable(self._over)
 
     def _open_channel(self) -> ExecChannel:
-        """A new supervisor. After the first one was lost, in a container that was started again: nothing else lives."""
+        """A new supervisor; after the first one was lost, in a container that was started again.
+
+        Raises SandboxUnavailable or ShellUnstartable.
+        """
         if self._opened and not self._start_again():
             raise ShellUnstartable("no process can be started in this sandbox any more")
         self._opened = True
@@ -192,6 +195,7 @@ class ContainerSandbox:
         """End every process; files stay. False when none can be started again."""
         with engine_call("ending the processes of a sandbox"):
             self._kill()
+        self._opened = False
         return self._boot()
 
     def _boot(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from docker.errors import APIError, NotFound
 
 from sandbox.containers import Containers
-from sandbox.shell import ABANDON
+from sandbox.shell_programs import ABANDON
 from sandbox.streams import Deadline, HijackedStream, Sink, engine_call
 
 # How often the engine is asked whether a silent supervisor still runs (a command may have killed it while others hold
@@ -23,13 +23,12 @@ CLOCK_TICKS = 100
 """Per second, in /proc/*/stat on every Linux."""
 NOT_RUNNING = re.compile(r"is not running|no such exec instance", re.IGNORECASE)
 # Reads /proc with nothing but builtins, since the sandbox may have no room for a process more. It says the machine's
-# uptime, then takes lines `MODE TICKS`: what began before TICKS is left alone. For each it says how many it found.
-# Mode ALL is for the shell and every descendant, whenever it began, and never for an orphan.
+# uptime, then takes lines `SIGNAL TICKS`: what began before TICKS is left alone. For each it says how many it found.
 _HELPER = r"""
 exec 2>/dev/null
 read -r up rest </proc/uptime
 echo "up $up"
-while read -r mode began; do
+while read -r signal began; do
   all=
   for one in /proc/[0-9]*; do
     text=
@@ -37,23 +36,22 @@ while read -r mode began; do
     set -- ${text##*) }
     case $1 in "" | Z | X) continue ;; esac
     all="$all ${one#/proc/}:$2:${20}"
-    [ "${one#/proc/}" != "$SHELL_PID" ] || [ "$mode" = ALL ] || [ "${20}" -le "$began" ] || began=${20}
+    [ "${one#/proc/}" != "$SHELL_PID" ] || [ "${20}" -le "$began" ] || began=${20}
   done
-  found=" $SHELL_PID " roots=" 1 " victims= count=0 more=1
-  [ "$mode" != ALL ] || roots=
+  found=" $SHELL_PID 1 " victims= count=0 more=1
   while [ "$more" ]; do
     more=
     for one in $all; do
       pid=${one%%:*} parent=${one#*:}
       case $found in *" $pid "*) continue ;; esac
       [ "${one##*:}" -ge "$began" ] || continue
-      case $found$roots in
+      case $found in
         *" ${parent%%:*} "*) found="$found$pid " victims="$victims $pid" count=$((count + 1)) more=1 ;;
       esac
     done
   done
-  if [ "$mode" = ALL ]; then kill -KILL $SHELL_PID; kill -KILL $victims
-  else kill -$mode $victims; kill -ABANDON $SHELL_PID; fi
+  kill -$signal $victims
+  kill -ABANDON $SHELL_PID
   echo "found $count"
 done
 """.replace("ABANDON", str(ABANDON))
@@ -119,11 +117,22 @@ class ContainerProcesses:
 
     def stop(self, shell_pid: int, *, began_s_ago: float, force: bool) -> bool:
         """As the protocol says. Raises SandboxUnavailable."""
-        return self._signal("KILL" if force else "INT", shell_pid, began_s_ago) > 0
+        began = time.monotonic() - began_s_ago
+        try:
+            if self._helper is None:
+                self._helper = _Helper(self._containers, self._container, shell_pid)
+            return self._helper.signal("KILL" if force else "INT", began) > 0
+        except (NotRunning, _HelperLost):
+            self.kill(shell_pid)
+            return False
 
     def kill(self, shell_pid: int) -> None:
-        """As the protocol says. Raises SandboxUnavailable."""
-        self._signal("ALL", shell_pid, 0.0)
+        """End the shell with every other process: one that no signal moves is seldom alone (a fork bomb).
+
+        Raises SandboxUnavailable.
+        """
+        self.release()
+        self._restart()
 
     def oom_kills(self) -> int:
         """As the engine's last few hundred events tell. Raises SandboxUnavailable."""
@@ -142,18 +151,6 @@ class ContainerProcesses:
             self._helper.close()
             self._helper = None
 
-    def _signal(self, mode: str, shell_pid: int, began_s_ago: float) -> int:
-        """How many processes were found and signalled; 0 after everything was ended by a restart."""
-        began = time.monotonic() - began_s_ago
-        try:
-            if self._helper is None:
-                self._helper = _Helper(self._containers, self._container, shell_pid)
-            return self._helper.signal(mode, began)
-        except (NotRunning, _HelperLost):
-            self.release()
-            self._restart()
-            return 0
-
 
 class _Helper:
     """The script above, in a running container. Raises _HelperLost when it does not answer."""
@@ -170,10 +167,10 @@ class _Helper:
         """Take the next bytes of its output."""
         self._text += chunk
 
-    def signal(self, mode: str, began: float) -> int:
+    def signal(self, name: str, began: float) -> int:
         """How many processes of the command that began then (monotonic clock) were found."""
-        ticks = max(0, int((began + self._offset) * CLOCK_TICKS)) if mode != "ALL" else 0
-        self._stream.send(f"{mode} {ticks}\n".encode())
+        ticks = max(0, int((began + self._offset) * CLOCK_TICKS))
+        self._stream.send(f"{name} {ticks}\n".encode())
         [found] = self._answer(rb"found (\d+)\n")
         return int(found)
 

@@ -1,15 +1,12 @@
-"""One persistent shell: its programs inside the sandbox, and the driver's side that enforces deadlines from outside.
+"""One persistent shell, seen from outside: commands go in, results come out, deadlines hold whatever the command does.
 
-How bytes travel and how signals reach a process is the backend's (`Channel`, `Processes`); output as text is output.py.
-
-The supervisor is a POSIX script with three streams: requests come in, output goes out, status lines go out apart:
-`ready PID` (a shell waits for commands), `exit NUMBER CODE` (command NUMBER is over), `gone CODE` (the shell itself is
-over). A request is `shell` and the two loops below, or, while a shell runs, a number and a command, one line each. The
-supervisor starts nothing that it is not asked for, buries orphans where it is PID 1, and ends with its requests.
+What runs inside is in shell_programs.py. How bytes travel and how a signal reaches a process is the backend's
+(`Channel`, `Processes`); output as text is output.py.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,13 +15,14 @@ from typing import Literal, Protocol
 
 from sandbox.errors import SandboxUnavailable
 from sandbox.output import OutputBuffer
+from sandbox.shell_programs import START_SHELL, SUPERVISOR
 from sandbox.streams import Deadline, Sink
 from sandbox.types import ExecResult
 
+logger = logging.getLogger(__name__)
+
 LONGEST_COMMAND = 1 << 20
 """Bytes. The shell reads it byte by byte, some 4 MB/s."""
-ABANDON = 39
-"""The signal (a real-time one, which nothing else uses) on which a bash abandons its command and goes on living."""
 READY_S = 20.0
 START_ATTEMPTS = 3
 # A shell that was told to abandon its command and does not answer for this long is ended.
@@ -35,82 +33,6 @@ PAUSE_S = 0.1
 DRAIN_S = 0.5
 CANNOT_RUN = 126
 KILLED = 137
-
-# The text of every program below becomes one line, so that the shell's messages say `line 1` for a command's first.
-_SUPERVISOR = r"""
-exec 8<&0 9>&2 </dev/null 2>/dev/null;
-trap : HUP INT QUIT TERM USR1 USR2 ALRM;
-while IFS= read -r __touchstone_request <&8; do
-  [ "$__touchstone_request" = shell ] || continue;
-  (cd -- "$1" || cd /;
-  if command -v bash >/dev/null;
-  then exec bash -c 'IFS= read -r __touchstone_loop <&8; read -r _ <&8; eval "$__touchstone_loop"' bash 2>&1; fi;
-  exec sh -c 'read -r _ <&8; IFS= read -r __touchstone_loop <&8; eval "$__touchstone_loop"' sh 2>&1);
-  echo "gone $?" >&9;
-done
-"""
-# Private descriptors are high, since `exec 3>file` in a command must last; a command does not inherit them.
-# Options that would break or betray the loop (-a, -e, -u, -x) hold within commands only. The inner `while` begins with
-# the end of the command before, so that a `break` or `continue` of a command changes nothing.
-_BASH_LOOP = r"""
-exec 250<&8 251>&9 8<&- 9>&-;
-unset __touchstone_loop OLDPWD;
-__touchstone_number= __touchstone_command= __touchstone_code=0 __touchstone_options= __touchstone_abandoned=;
-__touchstone_last() { case $- in *e*) return 0;; esac; return "$__touchstone_code"; };
-trap 'if [[ ${__touchstone_number-} ]]; then __touchstone_abandoned=1;
-  [[ ${FUNCNAME+x} ]] || builtin continue 1000; builtin return 130; fi' ABANDON;
-trap : INT;
-echo "ready $$" >&251;
-while :; do while {
-  __touchstone_code=$? __touchstone_options=$__touchstone_options${-//[!aeux]/};
-  builtin set +aeux;
-  [[ -z $__touchstone_abandoned ]] || __touchstone_code=130;
-  [[ -z $__touchstone_number ]] || builtin echo "exit $__touchstone_number $__touchstone_code" >&251;
-  __touchstone_number= __touchstone_abandoned=;
-  builtin declare +x __touchstone_code __touchstone_options;
-  IFS= builtin read -r -u 250 __touchstone_number && IFS= builtin read -r -u 250 __touchstone_command || builtin exit 0;
-  builtin printf -v __touchstone_command %b "$__touchstone_command";
-} >/dev/null 2>&1; do
-  if [[ $__touchstone_options ]];
-  then builtin eval "{ builtin set -$__touchstone_options; __touchstone_options=; __touchstone_last; } >/dev/null 2>&1;
-    $__touchstone_command" 250<&- 251>&-;
-  else __touchstone_last; builtin eval "$__touchstone_command" 250<&- 251>&-; fi;
-done; done
-"""
-# The same for any other shell, whose descriptors have one digit. It cannot abandon a command: the signal ends it.
-_SH_LOOP = r"""
-unset __touchstone_loop OLDPWD;
-__touchstone_number= __touchstone_command= __touchstone_code=0 __touchstone_options=;
-__touchstone_last() { case $- in *e*) return 0;; esac; return "$__touchstone_code"; };
-trap : INT;
-echo "ready $$" >&9;
-while :; do while {
-  __touchstone_code=$?;
-  case $- in *a*) __touchstone_options=a$__touchstone_options;; esac;
-  case $- in *e*) __touchstone_options=e$__touchstone_options;; esac;
-  case $- in *u*) __touchstone_options=u$__touchstone_options;; esac;
-  case $- in *x*) __touchstone_options=x$__touchstone_options;; esac;
-  command set +aeux;
-  [ -z "$__touchstone_number" ] || command echo "exit $__touchstone_number $__touchstone_code" >&9;
-  __touchstone_number=;
-  IFS= command read -r __touchstone_number <&8 && IFS= command read -r __touchstone_command <&8 || command exit 0;
-  __touchstone_command=$(command printf %b. "$__touchstone_command");
-  __touchstone_command=${__touchstone_command%.};
-} >/dev/null 2>&1; do
-  if [ -n "$__touchstone_options" ];
-  then command eval "{ command set -$__touchstone_options; __touchstone_options=; __touchstone_last; } >/dev/null 2>&1;
-    $__touchstone_command" 8<&- 9>&-;
-  else __touchstone_last; command eval "$__touchstone_command" 8<&- 9>&-; fi;
-done; done
-"""
-
-
-def _one_line(program: str) -> bytes:
-    return " ".join(line.strip() for line in program.strip().splitlines()).encode() + b"\n"
-
-
-SUPERVISOR = _one_line(_SUPERVISOR)
-START_SHELL = b"shell\n" + _one_line(_BASH_LOOP.replace("ABANDON", str(ABANDON))) + _one_line(_SH_LOOP)
 
 
 def supervisor_command(workdir: str) -> list[str]:
@@ -186,6 +108,7 @@ class Shell:
         self._processes = processes
         self._settle_s = settle_s
         self._channel: Channel | None = None
+        self._supervised = False
         self._status = _Status()
         self._pid = 0
         self._number = 0
@@ -198,16 +121,12 @@ class Shell:
             request = _encoded(command)
         except ValueError as error:
             return _refused(f"bash: {error}", clock)
+        output = OutputBuffer()
         try:
-            channel = self._send(request)
+            channel = self._send(request, output)
+            return self._finish(channel, output, Deadline(timeout_s))
         except ShellUnstartable as error:
             return _refused(str(error), clock)
-        except SandboxUnavailable:
-            self._drop()
-            raise
-        output, clock = OutputBuffer(), Deadline(timeout_s)
-        try:
-            return self._finish(channel, output, clock)
         except SandboxUnavailable:
             self._drop()
             raise
@@ -216,9 +135,11 @@ class Shell:
         """Give the connection back. What runs in the sandbox is not ended by this."""
         self._drop()
 
-    def _send(self, request: bytes) -> Channel:
-        """Hand the request to a living shell."""
+    def _send(self, request: bytes, output: OutputBuffer) -> Channel:
+        """Hand the request to a living shell; what background jobs wrote since the last command is output too."""
         for _ in range(START_ATTEMPTS):
+            if self._channel is not None:
+                self._notice(self._channel, output)
             channel = self._started()
             self._number += 1
             try:
@@ -230,47 +151,48 @@ class Shell:
             return channel
         raise ShellUnstartable("the shell ends before it can run a command")
 
+    def _notice(self, channel: Channel, output: OutputBuffer) -> None:
+        """Learn that a shell, or all of the channel, was ended between two commands."""
+        channel.read(self._sinks(output), 0)
+        if self._status.take(self._number) is not None:
+            self._pid = 0
+        if channel.ended:
+            self._drop()
+
     def _started(self) -> Channel:
         """The channel to a shell that waits for a command."""
-        if self._channel is not None:
-            # A shell that was killed between two commands.
-            self._channel.read(self._sinks(None), 0)
-            if self._status.take(self._number) is not None:
-                self._pid = 0
-            if self._channel.ended:
-                self._drop()
         for _ in range(START_ATTEMPTS):
             if self._channel is not None and self._pid:
                 return self._channel
+            if self._channel is None:
+                self._status = _Status()
+                self._channel = self._open()
             try:
-                if self._start():
-                    continue
-            except SandboxUnavailable:
-                if self._channel is None:
-                    raise
-            self._drop()
+                self._start(self._channel)
+            except SandboxUnavailable as error:
+                # It was ended meanwhile. Opening it again tells whether the sandbox did that itself.
+                logger.debug("a supervisor ended: %s", error)
+            if not self._pid:
+                self._drop()
         raise ShellUnstartable("no shell can be started in this sandbox any more")
 
-    def _start(self) -> bool:
-        """Start a shell, with a supervisor if need be; False when none answers."""
-        if self._channel is None:
-            self._status = _Status()
-            self._channel = self._open()
-            self._channel.send(SUPERVISOR)
-        self._channel.send(START_SHELL)
-        event = self._listen(self._sinks(None), Deadline(READY_S))
-        if event is None or event.kind != "ready":
-            return False
-        self._pid, self._number = event.code, 0
-        return True
+    def _start(self, channel: Channel) -> None:
+        """Start a shell; without a pid afterwards none answers."""
+        if not self._supervised:
+            channel.send(SUPERVISOR)
+            self._supervised = True
+        channel.send(START_SHELL)
+        event = self._listen(channel, self._sinks(None), Deadline(READY_S))
+        if event is not None and event.kind == "ready":
+            self._pid, self._number = event.code, 0
 
     def _finish(self, channel: Channel, output: OutputBuffer, clock: Deadline) -> ExecResult:
         """The result of the command that was just sent."""
         sinks = self._sinks(output)
-        event = self._listen(sinks, clock)
+        event = self._listen(channel, sinks, clock)
         timed_out = event is None
         if event is None:
-            event = self._end(sinks, clock)
+            event = self._end(channel, sinks, clock)
         self._drain(channel, sinks)
         restarted = event is None or event.kind != "exit"
         if restarted:
@@ -290,7 +212,7 @@ class Shell:
             oom_killed=code != 0 and self._ran_out_of_memory(),
         )
 
-    def _end(self, sinks: Mapping[int, Sink], clock: Deadline) -> _Event | None:
+    def _end(self, channel: Channel, sinks: Mapping[int, Sink], clock: Deadline) -> _Event | None:
         """End a command at its time limit; what the shell said, None when the shell had to be ended and nobody said so.
 
         The shell must answer within ANSWER_S, and nothing that the command started may be alive afterwards.
@@ -300,36 +222,33 @@ class Shell:
         for attempt in count():
             left = self._processes.stop(self._pid, began_s_ago=clock.elapsed, force=attempt >= POLITE_ATTEMPTS)
             if event is None:
-                event = self._listen(sinks, Deadline(PAUSE_S))
+                event = self._listen(channel, sinks, Deadline(PAUSE_S))
             elif left:
-                self._wait(sinks)
+                _wait(channel, sinks)
             if event is not None and (not left or event.kind != "exit"):
                 return event
             if patience.left <= 0:
                 break
         self._processes.kill(self._pid)
-        return self._listen(sinks, Deadline(ANSWER_S), kinds=("gone", "lost"))
-
-    def _wait(self, sinks: Mapping[int, Sink]) -> None:
-        """Take in output for a pause."""
-        pause = Deadline(PAUSE_S)
-        while pause.left > 0 and self._channel is not None and not self._channel.ended:
-            self._channel.read(sinks, pause.left)
+        return self._listen(channel, sinks, Deadline(ANSWER_S), kinds=("gone", "lost"))
 
     def _listen(
-        self, sinks: Mapping[int, Sink], clock: Deadline, kinds: tuple[str, ...] = ("ready", "exit", "gone", "lost")
+        self,
+        channel: Channel,
+        sinks: Mapping[int, Sink],
+        clock: Deadline,
+        kinds: tuple[str, ...] = ("ready", "exit", "gone", "lost"),
     ) -> _Event | None:
         """The next thing that the supervisor or the shell says, None when it is nothing in time."""
-        assert self._channel is not None
         while True:
             event = self._status.take(self._number)
-            if event is None and self._channel.ended:
+            if event is None and channel.ended:
                 event = _Event("lost", KILLED)
             if event is not None and event.kind in kinds:
                 return event
             if clock.left <= 0:
                 return None
-            self._channel.read(sinks, clock.left)
+            channel.read(sinks, clock.left)
 
     def _drain(self, channel: Channel, sinks: Mapping[int, Sink]) -> None:
         """Take the output that was written before the status and arrives after it."""
@@ -357,7 +276,14 @@ class Shell:
     def _drop(self) -> None:
         if self._channel is not None:
             self._channel.close()
-        self._channel, self._pid = None, 0
+        self._channel, self._supervised, self._pid = None, False, 0
+
+
+def _wait(channel: Channel, sinks: Mapping[int, Sink]) -> None:
+    """Take in output for a pause."""
+    pause = Deadline(PAUSE_S)
+    while pause.left > 0 and not channel.ended:
+        channel.read(sinks, pause.left)
 
 
 class _Status:

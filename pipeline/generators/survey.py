@@ -95,7 +95,7 @@ def with_help(sandbox: Sandbox, found: Survey, calls: Iterable[str]) -> Survey:
 
 def _output(sandbox: Sandbox, script: str) -> str:
     target = "/tmp/survey.txt"
-    sandbox.execute(f"{{ {script}\n}} > {target} 2>&1", timeout_s=SURVEY_TIMEOUT_S)
+    sandbox.execute(f"( {script}\n) > {target} 2>&1", timeout_s=SURVEY_TIMEOUT_S)
     try:
         content = sandbox.get(target, max_bytes=4_000_000)
     except ValueError as error:

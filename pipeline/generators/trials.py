@@ -51,7 +51,7 @@ class Trial:
     """One run of one plan."""
 
     steps: tuple[str, ...]
-    """What was run, one command per fresh shell."""
+    """What was run, command after command in one shell."""
     printed: Fact | None
     """What the last step printed on standard output, when it was kept in a file."""
     created: tuple[Fact, ...] = ()
@@ -62,15 +62,19 @@ class Trial:
 
 
 def solution_steps(plan: Plan, workdir: str, output: str | None) -> tuple[str, ...]:
-    """The commands of the reference solution: files the document shows, earlier plans, then the plan itself."""
+    """The commands of the reference solution: files the document shows, earlier plans, then the plan itself.
+
+    All but the last leave the shell as it was, since each plan was written for a shell of its own.
+    """
+    *earlier, last = _steps(plan, workdir, output)
+    return (*(step if step in _writes(plan) else contained(step) for step in earlier), last)
+
+
+def _steps(plan: Plan, workdir: str, output: str | None) -> list[str]:
     steps: list[str] = []
     for earlier in plan.before:
-        steps += solution_steps(earlier, workdir, None)
-    known = set(steps)
-    for name, text in plan.files:
-        step = write_file(name, text)
-        if step not in known:
-            steps.append(step)
+        steps += _steps(earlier, workdir, None)
+    steps += [step for step in (write_file(name, text) for name, text in plan.files) if step not in steps]
     own = list(plan.steps)
     if output is not None:
         redirected = redirect(
@@ -79,7 +83,19 @@ def solution_steps(plan: Plan, workdir: str, output: str | None) -> tuple[str, .
         own[-1] = redirected
     if any(is_stateful(s) for s in plan.steps):
         own = ["\n".join([*plan.steps[:-1], redirect(plan.steps[-1], output)]) if output else "\n".join(plan.steps)]
-    return (*steps, *own)
+    return [*steps, *own]
+
+
+def _writes(plan: Plan) -> set[str]:
+    """The steps that only write files, of the plan and of those before it."""
+    own = {write_file(name, text) for name, text in plan.files}
+    return own.union(*(_writes(earlier) for earlier in plan.before))
+
+
+def contained(step: str) -> str:
+    """The step in a subshell when it changes the shell that runs it: directory, variables, options."""
+    commands = [step, *(" ".join(stage.words) + " " for stage in stages(step))]
+    return f"(\n{step}\n)" if any(is_stateful(command) for command in commands) else step
 
 
 def write_file(name: str, text: str) -> str:
