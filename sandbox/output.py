@@ -62,7 +62,7 @@ class OutputFile:
 
 
 class OutputBuffer:
-    """Takes any amount of bytes, holds at most about `head + 3 * tail` of them, and hands all to `file` if there is one.
+    """Takes any amount of bytes, holds at most about `head + 3 * tail` of them; all go to `file` too.
 
     Not safe for several threads.
     """
