@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.instances import InstanceRow, InstancesConfig, make_instances
 from pipeline.types import Repository
-from sandbox.backends.docker import DockerBackend
+from sandbox.backends.choice import choose
 from sandbox.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
 from sandbox.images import ImageBuilder
@@ -98,7 +98,7 @@ def rows(client: docker.DockerClient, data_folder: Path, tmp_path_factory: pytes
     built = ImageBuilder(client, bases).build(spec, BuildLimits())
     assert built.digest is not None, built.log_tail
     repository = Repository(source="local", full_name="tests/tally", commit="1", language="c", locator=".")
-    backend = DockerBackend(client, VerifierRuntime(client, bases))
+    backend = choose("auto", client, VerifierRuntime(client, bases), data_folder, base.digest)
     return make_instances(repository, tree, built.digest, backend, InstancesConfig())
 
 
