@@ -6,10 +6,18 @@ import ast
 import re
 import sys
 
+from pipeline.program_lint import program_fault
 from pipeline.types import Record, TaskInstance, Verifier
 
 ALLOWED_EXTRA = {"pytest"}
+# What is random, what reaches out, and what could bring code of the judged state into the process that judges.
 FORBIDDEN_MODULES = {
+    "builtins",
+    "marshal",
+    "multiprocessing",
+    "pkgutil",
+    "site",
+    "zipimport",
     "ctypes",
     "pickle",
     "socket",
@@ -23,6 +31,7 @@ FORBIDDEN_MODULES = {
     "runpy",
     "shelve",
 }
+IMPORT_SYSTEM = {"sys.path", "sys.modules", "sys.meta_path", "sys.path_hooks"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "skip", "xfail", "importorskip"}
 MIN_LEAK_CHARACTERS = 14
 
@@ -65,32 +74,37 @@ def _fault_of(text: str) -> str:
             return f"{test.name} is decorated"
         if not any(isinstance(statement, ast.Assert) for statement in test.body):
             return f"{test.name} asserts nothing on its main path"
-    return _unsafe(tree)
+    return _unsafe(tree) or program_fault(tree)
 
 
 def _unsafe(tree: ast.Module) -> str:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
-            if isinstance(node, ast.ImportFrom) and node.level:
-                return "imports a relative module"
-            for module in modules:
-                root = module.split(".")[0]
-                if root in FORBIDDEN_MODULES or root not in sys.stdlib_module_names | ALLOWED_EXTRA:
-                    return f"imports {module}"
-        if isinstance(node, ast.Call):
-            name = (
-                node.func.attr
-                if isinstance(node.func, ast.Attribute)
-                else node.func.id
-                if isinstance(node.func, ast.Name)
-                else ""
-            )
-            if name in FORBIDDEN_CALLS and not (isinstance(node.func, ast.Attribute) and name == "compile"):
-                return f"calls {name}"
+        if isinstance(node, ast.Import | ast.ImportFrom) and (fault := _import_fault(node)):
+            return fault
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in IMPORT_SYSTEM:
+            return f"uses {ast.unparse(node)}, which decides what is imported"
+        if isinstance(node, ast.Call) and (fault := _call_fault(node.func)):
+            return fault
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and node.test.value:
             return "an assertion that is always true"
     return ""
+
+
+def _import_fault(node: ast.Import | ast.ImportFrom) -> str:
+    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return "imports a relative module"
+    for module in modules:
+        root = module.split(".")[0]
+        if root in FORBIDDEN_MODULES or root not in sys.stdlib_module_names | ALLOWED_EXTRA:
+            return f"imports {module}"
+    return ""
+
+
+def _call_fault(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return f"calls {function.attr}" if function.attr in FORBIDDEN_CALLS - {"compile"} else ""
+    return f"calls {function.id}" if isinstance(function, ast.Name) and function.id in FORBIDDEN_CALLS else ""
 
 
 def leak_gate(instance: TaskInstance) -> Gate:
