@@ -19,9 +19,10 @@ from docker.errors import NotFound
 from sandbox.backends.docker import DockerBackend
 from sandbox.containers import Containers
 from sandbox.errors import ImageMissing, SandboxUnavailable
+from sandbox.overlay.box import Box, Ground
 from sandbox.overlay.keeper import Keeper, remove_dead_groups
 from sandbox.overlay.layers import base_layer, image_layers
-from sandbox.overlay.overlay_sandbox import Box, Ground, OverlaySandbox
+from sandbox.overlay.overlay_sandbox import OverlaySandbox
 from sandbox.overlay.spec import Program, engine_spec
 from sandbox.overlay.states import States
 from sandbox.protocol import Sandbox

@@ -56,10 +56,10 @@ class Connection:
             os.close(descriptor)
         return answer
 
-    def ask_for_descriptor(self, do: str, **values: object) -> int:
-        """Like `ask`, for an open file. The caller closes it."""
+    def ask_for_descriptors(self, do: str, **values: object) -> list[int]:
+        """Like `ask`, for open files. The caller closes them."""
         _, received = self._ask(do, (), values)
-        return received[0]
+        return received
 
     def _ask(self, do: str, descriptors: tuple[int, ...], values: wire.Message) -> tuple[wire.Message, list[int]]:
         if not self._open:

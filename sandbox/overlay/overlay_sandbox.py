@@ -5,117 +5,25 @@ Starting, restoring and judging is in backends/overlay.py, the shell in shell.py
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-from sandbox.containers import ImageFacts
 from sandbox.errors import SandboxUnavailable
-from sandbox.output import OutputBuffer
-from sandbox.overlay.keeper import Connection, Keeper, Refusal
+from sandbox.overlay.box import Box, Ground, NotStarted
+from sandbox.overlay.keeper import Refusal
+from sandbox.overlay.overlay_terminal import OverlayPty
 from sandbox.overlay.pipes import Pipes
-from sandbox.overlay.spec import Place, Program, container_spec
+from sandbox.overlay.spec import Program
 from sandbox.shell import Shell, ShellUnstartable, supervisor_command
 from sandbox.shell_programs import ABANDON
-from sandbox.streams import Deadline
-from sandbox.types import ExecResult, FileChange, FrozenState, Limits
+from sandbox.terminal import Terminal
+from sandbox.types import ExecResult, FileChange, FrozenState
 
 logger = logging.getLogger(__name__)
 
-# The files of a sandbox are kept in memory and count as such: half of it for each.
-FILES_SHARE = 2
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What a sandbox stands on."""
-
-    image_digest: str
-    facts: ImageFacts
-    engine_spec: dict[str, Any]
-    """How the engine confines a container of this image."""
-    layers: list[str]
-    """Directories of the image, top first, without those of a frozen state."""
-
-
-class NotStarted(SandboxUnavailable):
-    """The runtime could not start a container."""
-
-
-class Box:
-    """A place for containers that the keeper made: an overlay, and the way to start something on it."""
-
-    def __init__(self, keeper: Keeper, name: str, ground: Ground, below: str | None, limits: Limits) -> None:
-        """`below` is the directory of the frozen state to start from. Raises SandboxUnavailable."""
-        self._keeper = keeper
-        self._name = name
-        self._ground = ground
-        self._limits = limits
-        self._runs = 0
-        self.connection: Connection = keeper.connect()
-        layers = ground.layers if below is None else [below, *ground.layers]
-        try:
-            self.ask(
-                "make",
-                name=name,
-                layers=layers,
-                size_mb=limits.memory_mb // FILES_SHARE,
-                lifetime_s=limits.lifetime_s,
-            )
-        except BaseException:
-            self.connection.close()
-            raise
-
-    def run(self, program: Program, net: str | None = None) -> Pipes:
-        """Start a container; the ends of its streams. Raises NotStarted or SandboxUnavailable."""
-        self._runs += 1
-        identity = f"{self._name}-{self._runs}"
-        place = Place(
-            root=f"{self._keeper.place}/boxes/{self._name}/root",
-            group=f"/touchstone/{self._keeper.owner}/{identity}",
-            net=net,
-        )
-        spec = container_spec(self._ground.engine_spec, place, program, self._limits)
-        pipes = Pipes()
-        try:
-            self.connection.ask("run", pipes.theirs, identity=identity, config=json.dumps(spec))
-            pipes.hand_over()
-        except Refusal as error:
-            pipes.hand_over()
-            raise NotStarted(f"{error}: {_said(pipes)}") from error
-        except BaseException:
-            pipes.close()
-            raise
-        return pipes
-
-    def ask(self, do: str, descriptors: tuple[int, ...] = (), **values: object) -> Any:
-        """What the keeper answers. Raises SandboxUnavailable also when it refuses."""
-        try:
-            return self.connection.ask(do, descriptors, **values).get("value")
-        except Refusal as error:
-            raise SandboxUnavailable(f"{do}: {error}") from error
-
-    def remove(self) -> None:
-        """End everything in it and give it back. Never raises for a box that is gone."""
-        try:
-            self.ask("remove")
-        except SandboxUnavailable as error:
-            logger.warning("a sandbox could not be removed, its keeper will: %s", error)
-        self.connection.close()
-
-
-def _said(pipes: Pipes) -> str:
-    """What a runtime wrote before it ended."""
-    text = OutputBuffer()
-    patience = Deadline(1.0)
-    while not pipes.ended and patience.left > 0:
-        pipes.read({2: text}, patience.left)
-    pipes.close()
-    return text.last(500).strip()
+START_TIMEOUT_S = 30.0
 
 
 class _Processes:
@@ -182,6 +90,13 @@ class OverlaySandbox:
         self._check_open()
         return self._shell.run(command, timeout_s)
 
+    def terminal(self, *, rows: int = 24, columns: int = 80) -> Terminal:
+        """A terminal with a shell of its own, beside the shell of `execute`. Raises SandboxUnavailable."""
+        self._check_open()
+        # The program on a terminal joins a container, which the shell may not have started yet.
+        self._shell.run(":", START_TIMEOUT_S)
+        return Terminal(OverlayPty(self._box, self._ground.facts.workdir, rows, columns), rows, columns)
+
     def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
         """Write files (absolute path -> content), parents created.
 
@@ -193,7 +108,7 @@ class OverlaySandbox:
                 raise ValueError(f"{path!r} is not the absolute path of a file")
         for path, content in files.items():
             try:
-                descriptor = self._box.connection.ask_for_descriptor("open", path=path, mode=mode)
+                [descriptor] = self._box.connection.ask_for_descriptors("open", path=path, mode=mode)
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(content)
             except (Refusal, OSError) as error:
@@ -206,7 +121,7 @@ class OverlaySandbox:
         """
         self._check_open()
         try:
-            descriptor = self._box.connection.ask_for_descriptor("open", path=path, mode=None)
+            [descriptor] = self._box.connection.ask_for_descriptors("open", path=path, mode=None)
         except Refusal as error:
             if error.fault:
                 # The system's own word on a path that the sandbox made: there is no such file to be had.

@@ -20,6 +20,7 @@ class Process(NamedTuple):
 
     pid: int
     parent: int
+    session: int
     started: int
     """Clock ticks since the machine started."""
 
@@ -54,7 +55,7 @@ def look(pid: int) -> Process | None:
         return None
     # The command name may hold spaces and brackets: the fixed fields start after the last bracket.
     fields = stat[stat.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else Process(pid, int(fields[1]), int(fields[19]))
+    return None if fields[0] in "ZX" else Process(pid, int(fields[1]), int(fields[3]), int(fields[19]))
 
 
 def descendants(group: Path, ancestors: set[int], *, began_s_ago: float | None = None) -> list[int]:

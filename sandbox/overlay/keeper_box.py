@@ -1,0 +1,256 @@
+"""The keeper's side of one sandbox: its overlay, its container, its files. Standard library only.
+
+Who asks for what is in keeper_process.py; the driver's side is overlay_sandbox.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from sandbox.overlay import files, groups, processes, syscalls, upper
+
+PATIENCE_S = 10.0
+
+
+class Refused(Exception):
+    """Something that was asked for cannot be done; the text goes to the driver."""
+
+
+class Room:
+    """Where all sandboxes of this keeper are: a private tmpfs, which is the working directory of this process.
+
+    Overlays are mounted by relative names, since the kernel reads one page of mount options only.
+    """
+
+    def __init__(self, place: str, owner: str, runtime: str) -> None:
+        syscalls.mount("tmpfs", place, "mode=700", syscalls.NODEV | syscalls.NOSUID)
+        os.chdir(place)
+        self.place = place
+        self.owner = owner
+        self.runtime = runtime
+        self.roots = groups.prepare()
+        self.processes = groups.root_of("pids")
+        self.memory = groups.root_of("memory")
+        self._links: dict[str, str] = {}
+        self._guard = threading.Lock()
+        for name in ("layers", "boxes", "state"):
+            os.mkdir(name)
+
+    def link(self, directory: str) -> str:
+        """A short name for a directory."""
+        with self._guard:
+            if directory not in self._links:
+                name = f"layers/{len(self._links):x}"
+                os.symlink(directory, name)
+                self._links[directory] = name
+            return self._links[directory]
+
+
+class Box:
+    """One sandbox: an overlay, and at most one container at a time that runs on it."""
+
+    def __init__(self, room: Room, name: str, layers: list[str], size_mb: int) -> None:
+        self._room = room
+        self._home = f"boxes/{name}"
+        self._lower = [room.link(layer) for layer in layers]
+        self._container: subprocess.Popen[bytes] | None = None
+        self._init: int | None = None
+        self._identity = name
+        os.mkdir(self._home)
+        syscalls.mount("tmpfs", self._home, f"mode=711,size={size_mb}m", syscalls.NODEV)
+        for part in ("upper", "work", "root", "bundle"):
+            os.mkdir(f"{self._home}/{part}")
+        syscalls.mount_overlay(self._path("root"), self._lower, self._path("upper"), self._path("work"))
+
+    def run(self, identity: str, config: str, descriptors: list[int]) -> None:
+        """Start a container with three descriptors as its standard streams.
+
+        `identity` names it and its control group: a new one each time, for the runtime may still bury the one before.
+        """
+        if self._container is not None:
+            self.end()
+        bundle = f"{self._room.place}/{self._path('bundle')}"
+        Path(bundle, "config.json").write_text(config)
+        self._identity = identity
+        standard_in, standard_out, standard_error = descriptors
+        state, pid_file = f"{self._room.place}/state", f"{bundle}/pid"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(pid_file)
+        self._container = subprocess.Popen(
+            [self._room.runtime, "--root", state, "run", "--bundle", bundle, "--pid-file", pid_file, identity],
+            stdin=standard_in,
+            stdout=standard_out,
+            stderr=standard_error,
+            cwd="/",
+            start_new_session=True,
+        )
+        while self.running() and self._pid() is None:
+            time.sleep(0.001)
+        if self._pid() is None:
+            raise Refused("the runtime did not start a container")
+
+    def running(self) -> bool:
+        """Whether the container is there."""
+        return self._container is not None and self._container.poll() is None
+
+    def end(self) -> None:
+        """Kill every process and wait until all are dead. Raises Refused when that does not happen in time."""
+        if self._container is None:
+            return
+        init = self._first_process()
+        if init is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(init, signal.SIGKILL)
+            # The first process of a namespace is dead only after all others are.
+            if not processes.wait_for_end(init, PATIENCE_S):
+                raise Refused("the processes of a sandbox do not end")
+            os.close(init)
+        # The runtime itself ends a little later, which nobody has to wait for.
+        threading.Thread(target=self._container.wait, daemon=True).start()
+        self._container = self._init = None
+
+    def stop(self, shell: int, number: int, abandon: int, began_s_ago: float) -> bool:
+        """Signal `number` to what the shell runs, then `abandon` to the shell; whether it ran anything.
+
+        What runs is below the shell, or an orphan, and younger than `began_s_ago`.
+        """
+        group = self._group(self._room.processes)
+        ancestor = processes.outer_pid(group, shell)
+        first = self._pid()
+        running = processes.descendants(
+            group, {pid for pid in (ancestor, first) if pid is not None}, began_s_ago=began_s_ago
+        )
+        processes.send(running, number)
+        processes.send([] if ancestor is None else [ancestor], abandon)
+        return bool(running)
+
+    def kill(self, shell: int) -> None:
+        """End the shell and everything below it."""
+        group = self._group(self._room.processes)
+        ancestor = processes.outer_pid(group, shell)
+        if ancestor is not None:
+            processes.send([ancestor, *processes.descendants(group, {ancestor})], signal.SIGKILL)
+
+    def terminal(self, program: list[str], environment: dict[str, str]) -> tuple[int, int]:
+        """Start another program, on a pseudo-terminal; its master and a pidfd of the program. Raises Refused."""
+        bundle = f"{self._room.place}/{self._path('bundle')}"
+        with tempfile.TemporaryDirectory(dir=bundle) as folder, socket.socket(socket.AF_UNIX) as listening:
+            # The path of a socket may have 108 bytes, and the data folder may lie deep.
+            listening.bind(f"/proc/self/cwd/{os.path.relpath(folder, self._room.place)}/tty")
+            listening.listen(1)
+            listening.settimeout(PATIENCE_S)
+            options = [option for name, value in environment.items() for option in ("--env", f"{name}={value}")]
+            done = subprocess.run(
+                [
+                    *(self._room.runtime, "--root", f"{self._room.place}/state", "exec", "--tty", "--detach"),
+                    *("--console-socket", f"{folder}/tty", "--pid-file", f"{folder}/pid", "--cwd", "/"),
+                    *(*options, self._identity, *program),
+                ],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd="/",
+            )
+            if done.returncode != 0:
+                raise Refused(f"the runtime could not open a terminal: {done.stderr.strip()[-500:]}")
+            connection, _ = listening.accept()
+            with connection:
+                _, descriptors, _, _ = socket.recv_fds(connection, 4096, 1)
+            return descriptors[0], os.pidfd_open(int(Path(folder, "pid").read_text()))
+
+    def end_session(self, leader: int) -> None:
+        """Kill the programs of a terminal. `leader` is what the sandbox itself calls its first program."""
+        group = self._group(self._room.processes)
+        found = processes.outer_pid(group, leader)
+        if found is not None:
+            session = [pid for pid in processes.members(group) if (one := processes.look(pid)) and one.session == found]
+            processes.send(session, signal.SIGKILL)
+
+    def oom_kills(self) -> int:
+        return groups.oom_kills(self._group(self._room.memory))
+
+    def changes(self) -> list[upper.Change]:
+        """What the upper directory holds that differs from the layers below it."""
+        if len(self._lower) == 1:
+            return upper.changes(self._path("upper"), self._lower[0])
+        pristine = self._path("pristine")
+        os.mkdir(pristine)
+        try:
+            syscalls.mount_overlay(pristine, self._lower)
+            try:
+                return upper.changes(self._path("upper"), pristine)
+            finally:
+                syscalls.unmount(pristine)
+        finally:
+            os.rmdir(pristine)
+
+    def open(self, path: str, mode: int | None) -> int:
+        """A descriptor for reading a regular file, or, with a mode, for writing a new one."""
+        root = os.open(self._path("root"), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return files.reading(root, path) if mode is None else files.writing(root, path, mode)
+        finally:
+            os.close(root)
+
+    def freeze(self, target: str | None, below: str | None) -> str:
+        """End everything; the directory that holds the changes: `target`, or one that lives as long as this box.
+
+        `below` is the directory of the frozen state that this box was started from.
+        """
+        self.end()
+        source = f"{self._room.place}/{self._path('upper')}"
+        if target is None and below is None:
+            return source
+        kept = target or f"{self._room.place}/{self._path('merged')}"
+        if below is None:
+            upper.copy(source, kept)
+        else:
+            upper.copy(below, kept)
+            upper.apply(source, kept)
+        return kept
+
+    def net(self) -> str | None:
+        """The network namespace of the running container, as a path."""
+        pid = self._pid()
+        return None if pid is None else f"/proc/{pid}/ns/net"
+
+    def remove(self) -> None:
+        """End everything and give back all that it took."""
+        self.end()
+        syscalls.unmount(self._path("root"))
+        syscalls.unmount(self._home)
+        os.rmdir(self._home)
+
+    def _path(self, part: str) -> str:
+        return f"{self._home}/{part}"
+
+    def _group(self, root: Path) -> Path:
+        return root / groups.TOP / self._room.owner / self._identity
+
+    def _pid(self) -> int | None:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            return int(Path(self._path("bundle"), "pid").read_text())
+        return None
+
+    def _first_process(self) -> int | None:
+        """A pidfd of the container's first process; None when the container is over. Raises Refused."""
+        end = time.monotonic() + PATIENCE_S
+        while self.running() and time.monotonic() < end:
+            if (pid := self._pid()) is not None:
+                try:
+                    return os.pidfd_open(pid)
+                except ProcessLookupError:
+                    return None
+            time.sleep(0.001)
+        if self.running():
+            raise Refused("the runtime does not start a sandbox and does not end")
+        return None
