@@ -14,12 +14,14 @@ from docker.errors import APIError
 
 from sandbox.container_files import get_file, put_files
 from sandbox.container_shell import ContainerProcesses, ExecChannel, NotRunning
+from sandbox.container_terminal import open_terminal
 from sandbox.containers import Containers, Role
 from sandbox.engine import DEADLINE, OWNER
 from sandbox.errors import SandboxUnavailable
 from sandbox.image_diff import Entry, PristineEntries, image_changes, read_entries
 from sandbox.shell import Shell, ShellUnstartable, supervisor_command
 from sandbox.streams import Deadline, engine_call
+from sandbox.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState, Limits
 
 logger = logging.getLogger(__name__)
@@ -70,6 +72,20 @@ class ContainerSandbox:
         finally:
             self._processes.release()
 
+    def terminal(self, *, rows: int = 24, columns: int = 80) -> Terminal:
+        """A terminal with a shell of its own, beside the shell of `execute`. Raises SandboxUnavailable."""
+        self._check_open()
+        return open_terminal(self._containers.client, self._container, self._workdir, rows=rows, columns=columns)
+
+    def snapshot(self, reference: str) -> str:
+        """Keep a copy of the file system under `reference` while everything goes on; the container.
+
+        Raises SandboxUnavailable.
+        """
+        self._check_open()
+        self._commit(reference, keep=False)
+        return self._container
+
     def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
         """Write files (absolute path -> content), parents created.
 
@@ -98,16 +114,12 @@ class ContainerSandbox:
     def freeze(self, reference: str, *, keep: bool = True) -> FrozenState:
         """End every process and keep the file system under `reference`. Raises SandboxUnavailable."""
         self._check_open()
-        repository, _, tag = state_tag(reference).partition(":")
+        state_tag(reference)
         self._over = "the sandbox was frozen"
         self._shell.close()
         with engine_call("freezing a sandbox"):
             self._kill()
-            changes = [f"LABEL {FROZEN_LABEL}=1", f"LABEL {DEADLINE}="]
-            if keep:
-                # It outlives the process that made it, whose label it would have from the container.
-                changes.append(f"LABEL {OWNER}=")
-            self._api.commit(self._container, repository=repository, tag=tag, changes=changes)
+        self._commit(reference, keep=keep)
         return FrozenState(reference=reference, image_digest=self._image_digest)
 
     def close(self) -> None:
@@ -120,6 +132,16 @@ class ContainerSandbox:
             self._containers.remove(self._container)
         except SandboxUnavailable as error:
             logger.warning("a sandbox could not be removed: %s", error)
+
+    def _commit(self, reference: str, *, keep: bool) -> None:
+        """Keep the file system; the engine halts what runs meanwhile."""
+        repository, _, tag = state_tag(reference).partition(":")
+        changes = [f"LABEL {FROZEN_LABEL}=1", f"LABEL {DEADLINE}="]
+        if keep:
+            # It outlives the process that made it, whose label it would have from the container.
+            changes.append(f"LABEL {OWNER}=")
+        with engine_call("keeping the file system of a sandbox"):
+            self._api.commit(self._container, repository=repository, tag=tag, changes=changes)
 
     def _check_open(self) -> None:
         if self._over:

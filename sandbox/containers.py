@@ -54,6 +54,8 @@ class Role:
     reads_input: bool = False
     user: str = ""
     """User of the first process; empty is that of the image."""
+    network_of: str | None = None
+    """Container whose network it joins, in place of the one that the limits say."""
     init: bool = True
     """Whether a small init of the engine stands above the first process and buries orphans."""
 
@@ -87,7 +89,8 @@ class Containers:
                     image,
                     entrypoint=role.command,
                     environment=ENVIRONMENT | role.environment,
-                    hostname=HOSTNAME,
+                    # Who joins a network has the name that goes with it.
+                    hostname=None if role.network_of else HOSTNAME,
                     # The engine makes a missing working directory: a state in which it was removed must stay so.
                     working_dir="/",
                     labels=owner_labels(limits.lifetime_s) | {LABEL: "1"},
@@ -168,7 +171,7 @@ class Containers:
             mem_limit=memory,
             memswap_limit=memory,
             nano_cpus=int(limits.cpus * 1e9),
-            network_mode=limits.network,
+            network_mode=f"container:{role.network_of}" if role.network_of else limits.network,
             pids_limit=limits.pids,
             security_opt=["no-new-privileges"],
             shm_size=SHM_SIZE,

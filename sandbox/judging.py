@@ -21,8 +21,11 @@ def judge(
     *,
     limits: Limits,
     timeout_s: float,
+    network_of: str | None = None,
 ) -> Judgement:
     """Run pytest files over a fresh container of `image`; `facts` are of the image that it was made from.
+
+    The network is off, or that of the running container `network_of`.
 
     Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a file name that leaves its folder.
     """
@@ -35,6 +38,7 @@ def judge(
         reads_input=True,
         # As PID 1 it outlives whatever a program under test kills.
         init=False,
+        network_of=network_of,
     )
     container = containers.create(image, limits.model_copy(update={"network": "none"}), role)
     try:

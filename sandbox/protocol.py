@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from sandbox.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits
 
 
@@ -24,6 +25,12 @@ class Sandbox(Protocol):
         A command of more than 1 MiB or with a zero byte fails.
 
         Raises SandboxUnavailable when the sandbox or the engine is gone.
+        """
+
+    def terminal(self, *, rows: int = 24, columns: int = 80) -> Terminal:
+        """A terminal with a shell of its own, for agents that type keys and for full-screen programs.
+
+        Raises SandboxUnavailable.
         """
 
     def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
@@ -71,6 +78,14 @@ class Backend(Protocol):
         """Run pytest files (name -> text) with the trusted interpreter on a fresh copy of `state`, network off.
 
         The tests see the file system of the sandbox at `/`, with the image's working directory as cwd.
+        Raises VerifierBroken, ImageMissing or SandboxUnavailable.
+        """
+
+    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+        """Like `judge`, for a sandbox of this backend whose services have to be up: it goes on, unfrozen.
+
+        The tests see a copy of its file system as it is now and its loopback network, but none of its processes and
+        nothing in its memory file systems (/dev/shm, /proc, /run where that is one).
         Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
 

@@ -5,6 +5,7 @@ One sandbox is in container_sandbox.py, the hardening in containers.py, how a ve
 
 from __future__ import annotations
 
+import secrets
 import time
 
 import docker
@@ -16,6 +17,7 @@ from sandbox.containers import Containers
 from sandbox.engine import DEADLINE, OWNER, owner_is_alive
 from sandbox.image_diff import PristineEntries
 from sandbox.judging import judge
+from sandbox.protocol import Sandbox
 from sandbox.streams import engine_call
 from sandbox.types import FrozenState, Judgement, Limits
 from sandbox.verifier_runtime import VerifierRuntime
@@ -56,6 +58,30 @@ class DockerBackend:
         facts = self._containers.image(state.image_digest)
         image = state_tag(state.reference)
         return judge(self._containers, self._runtime, image, facts, files, limits=limits, timeout_s=timeout_s)
+
+    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+        """Run pytest files on a copy of a running sandbox, in its network.
+
+        Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a sandbox of another backend.
+        """
+        if not isinstance(sandbox, ContainerSandbox):
+            raise ValueError("the sandbox was not started by the docker backend")
+        facts = self._containers.image(sandbox.image_digest)
+        reference = f"live-{secrets.token_hex(8)}"
+        container = sandbox.snapshot(reference)
+        try:
+            return judge(
+                self._containers,
+                self._runtime,
+                state_tag(reference),
+                facts,
+                files,
+                limits=limits,
+                timeout_s=timeout_s,
+                network_of=container,
+            )
+        finally:
+            self.discard(reference)
 
     def has_state(self, reference: str) -> bool:
         """Whether a frozen state is still kept. Raises SandboxUnavailable."""

@@ -78,7 +78,26 @@ class OverlayBackend:
 
         Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
-        ground = self._ground(state.image_digest)
+        return self._judge(state.image_digest, self._changes_of(state), files, limits, timeout_s, net=None)
+
+    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+        """Run pytest files on a copy of a running sandbox, in its network.
+
+        Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a sandbox of another backend.
+        """
+        if not isinstance(sandbox, OverlaySandbox):
+            raise ValueError("the sandbox was not started by the overlay backend")
+        changes = self._states.new()
+        try:
+            net = sandbox.snapshot(str(changes))
+            return self._judge(sandbox.image_digest, str(changes), files, limits, timeout_s, net=net)
+        finally:
+            self._states.drop(changes)
+
+    def _judge(
+        self, image_digest: str, below: str, files: dict[str, str], limits: Limits, timeout_s: float, net: str | None
+    ) -> Judgement:
+        ground = self._ground(image_digest)
         hearing = Hearing(files, ground.facts)
         program = Program(
             hearing.command,
@@ -86,9 +105,9 @@ class OverlayBackend:
             binds={hearing.place: self._library_place()},
             tmpfs={hearing.scratch: SCRATCH_OPTIONS},
         )
-        box = Box(self._keeper, secrets.token_hex(8), ground, self._changes_of(state), limits)
+        box = Box(self._keeper, secrets.token_hex(8), ground, below, limits)
         try:
-            late = _talk(box, program, hearing, timeout_s)
+            late = _talk(box, program, net, hearing, timeout_s)
         finally:
             box.remove()
         if late:
@@ -128,7 +147,7 @@ class OverlayBackend:
         ground = self._ground(image_digest)
         box = Box(self._keeper, secrets.token_hex(8), ground, below, limits)
         try:
-            return OverlaySandbox(box, ground, lambda reference, keep: self._freeze(box, below, reference, keep))
+            return OverlaySandbox(box, ground, below, lambda reference, keep: self._freeze(box, below, reference, keep))
         except BaseException:
             box.remove()
             raise
@@ -192,9 +211,9 @@ class OverlayBackend:
         return self._library
 
 
-def _talk(box: Box, program: Program, hearing: Hearing, timeout_s: float) -> bool:
+def _talk(box: Box, program: Program, net: str | None, hearing: Hearing, timeout_s: float) -> bool:
     """Start the verifier, hand it the request and listen until it ends; True when it was still running at the end."""
-    pipes = box.run(program)
+    pipes = box.run(program, net)
     try:
         clock = Deadline(timeout_s)
         # A verifier that ended before it was told everything says why on its other stream.

@@ -207,21 +207,35 @@ class Box:
         `below` is the directory of the frozen state that this box was started from.
         """
         self.end()
-        source = f"{self._room.place}/{self._path('upper')}"
         if target is None and below is None:
-            return source
+            return f"{self._room.place}/{self._path('upper')}"
         kept = target or f"{self._room.place}/{self._path('merged')}"
-        if below is None:
-            upper.copy(source, kept)
-        else:
-            upper.copy(below, kept)
-            upper.apply(source, kept)
+        self._collect(kept, below)
         return kept
 
-    def net(self) -> str | None:
-        """The network namespace of the running container, as a path."""
+    def snapshot(self, target: str, below: str | None) -> str:
+        """Copy the changes to `target` while nothing runs for a moment; the path of the container's network namespace.
+
+        Raises Refused when no container runs.
+        """
         pid = self._pid()
-        return None if pid is None else f"/proc/{pid}/ns/net"
+        if pid is None or not self.running():
+            raise Refused("the sandbox does not run")
+        group = self._group(self._room.processes)
+        processes.send(halted := processes.members(group), signal.SIGSTOP)
+        try:
+            self._collect(target, below)
+        finally:
+            processes.send(halted, signal.SIGCONT)
+        return f"/proc/{pid}/ns/net"
+
+    def _collect(self, target: str, below: str | None) -> None:
+        source = f"{self._room.place}/{self._path('upper')}"
+        if below is None:
+            upper.copy(source, target)
+        else:
+            upper.copy(below, target)
+            upper.apply(source, target)
 
     def remove(self) -> None:
         """End everything and give back all that it took."""

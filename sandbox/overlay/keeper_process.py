@@ -104,6 +104,8 @@ def _on_box(box: Box, do: str, request: wire.Message, descriptors: list[int]) ->
         return {}, ()
     if do == "open":
         return {}, (box.open(request["path"], request["mode"]),)
+    if do == "snapshot":
+        return {"value": box.snapshot(request["target"], request["below"])}, ()
     if do == "terminal":
         return {}, box.terminal(request["program"], request["environment"])
     if do == "end_session":
@@ -116,7 +118,7 @@ def _on_box(box: Box, do: str, request: wire.Message, descriptors: list[int]) ->
         return {}, ()
     if do == "freeze":
         return {"value": box.freeze(request["target"], request["below"])}, ()
-    plain = {"oom_kills": box.oom_kills, "changes": box.changes, "net": box.net}
+    plain = {"oom_kills": box.oom_kills, "changes": box.changes}
     if do not in plain:
         raise Refused(f"{do} is nothing that a keeper does")
     return {"value": plain[do]()}, ()

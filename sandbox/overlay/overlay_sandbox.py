@@ -53,14 +53,18 @@ class OverlaySandbox:
         self,
         box: Box,
         ground: Ground,
+        below: str | None,
         freeze: Callable[[str, bool], bool],
     ) -> None:
-        """`freeze(reference, keep)` makes a state of the box, and says whether the box lives on as that state.
+        """`below` is the directory of the frozen state that it was started from.
+
+        `freeze(reference, keep)` makes a state of the box, and says whether the box lives on as that state.
 
         Raises SandboxUnavailable.
         """
         self._box = box
         self._ground = ground
+        self._below = below
         self._freeze = freeze
         self._over = ""
         self._frozen = False
@@ -96,6 +100,15 @@ class OverlaySandbox:
         # The program on a terminal joins a container, which the shell may not have started yet.
         self._shell.run(":", START_TIMEOUT_S)
         return Terminal(OverlayPty(self._box, self._ground.facts.workdir, rows, columns), rows, columns)
+
+    def snapshot(self, target: str) -> str:
+        """Copy the changes to the new directory `target` while everything goes on; the path of the sandbox's network.
+
+        Raises SandboxUnavailable.
+        """
+        self._check_open()
+        self._shell.run(":", START_TIMEOUT_S)
+        return str(self._box.ask("snapshot", target=target, below=self._below))
 
     def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
         """Write files (absolute path -> content), parents created.
