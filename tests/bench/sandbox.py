@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -26,12 +28,13 @@ from sandbox.types import BuildLimits
 from sandbox.verifier_runtime import VerifierRuntime
 from tests.bench.harbor import Harbor
 from tests.bench.tasks import TASKS, image_spec
-from tests.bench.trials import Level, TrialFailed, admit, command_seconds, measure, start_teardown_seconds
+from tests.bench.trials import Level, TrialFailed, admit, busy_seconds, command_seconds, measure, start_teardown_seconds
 
 LEVELS = (1, 2, 4, 8)
 HARBOR_ROUNDS = {1: 1, 2: 1, 4: 2, 8: 2}
 """How often Harbor does each task at a level: one of its trials takes seconds."""
 WARM_UP_S = 2.0
+LOOK_S = 1.0
 COMMANDS = 300
 STARTS = 40
 HARBOR_TAG = ("touchstone/bench", "harbor")
@@ -42,6 +45,16 @@ ELSEWHERE = {
 }
 """Trials per minute of comparable tasks that were measured before, on two cores, on another day."""
 COMMANDS_ELSEWHERE = "SWE-ReX 111 ms, mini-swe-agent 71 ms, Terminus-2 in Harbor 400 ms a turn"
+
+
+@dataclass(frozen=True)
+class Row:
+    """All that was measured at one level."""
+
+    ours: Level
+    theirs: Level | None
+    load_before: float
+    """Cores that others kept busy just before: with much of it no figure means anything."""
 
 
 def main() -> None:
@@ -55,14 +68,14 @@ def main() -> None:
         admit(backend, image)
         commands = command_seconds(backend, image, COMMANDS)
         starts = start_teardown_seconds(backend, image, STARTS)
-        ours, theirs = _levels(backend, image, harbor, options.seconds)
-    console.print(_table(name, ours, theirs))
+        rows = {one: _measure(backend, image, harbor, options.seconds, one) for one in LEVELS}
+    console.print(_table(name, rows))
     console.print(f"trivial command: {_spread(commands)}")
     console.print(f"  measured elsewhere: {COMMANDS_ELSEWHERE}")
     console.print(f"start, one command, teardown: {_spread(starts)}")
-    if not theirs:
+    if harbor is None:
         console.print("Harbor was not measured: `make peers` (as root) makes it ready; ratio_vs_harbor is null")
-    print(json.dumps(figures(name, ours, theirs, commands, starts)))
+    print(json.dumps(figures(name, rows, commands, starts)))
 
 
 def add_backend_option(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +96,14 @@ def open_backend(choice: Choice, workshop: Workshop, image: str) -> Iterator[Bac
         client.close()
 
 
-def figures(
-    backend: str, ours: Mapping[int, Level], theirs: Mapping[int, Level], commands: list[float], starts: list[float]
-) -> dict[str, object]:
+def figures(backend: str, rows: Mapping[int, Row], commands: list[float], starts: list[float]) -> dict[str, object]:
     """The machine-readable result. CPU time per trial is that of the worst level."""
-    ratios = {str(one): round(ours[one].per_minute / level.per_minute, 2) for one, level in theirs.items()}
+    ratios = {
+        str(one): round(row.ours.per_minute / row.theirs.per_minute, 2) for one, row in rows.items() if row.theirs
+    }
     return {
-        "trials_per_minute": {str(one): round(level.per_minute, 1) for one, level in ours.items()},
-        "cpu_seconds_per_trial": round(max(level.cpu_per_trial for level in ours.values()), 3),
+        "trials_per_minute": {str(one): round(row.ours.per_minute, 1) for one, row in rows.items()},
+        "cpu_seconds_per_trial": round(max(row.ours.cpu_per_trial for row in rows.values()), 3),
         "command_ms_median": round(1000 * statistics.median(commands), 2),
         "start_teardown_ms_median": round(1000 * statistics.median(starts), 1),
         "backend": backend,
@@ -125,35 +138,40 @@ def _harbor(data: Path, image: str) -> Harbor | None:
     return Harbor(data / "peers" / "work", ":".join(HARBOR_TAG))
 
 
-def _levels(
-    backend: Backend, image: str, harbor: Harbor | None, seconds: float
-) -> tuple[dict[int, Level], dict[int, Level]]:
-    """Ours and Harbor's figures, one right after the other at each level, so that they see the same machine."""
-    ours, theirs = {}, {}
-    for parallel in LEVELS:
-        measure(backend, image, parallel, WARM_UP_S)
-        ours[parallel] = measure(backend, image, parallel, seconds)
-        if harbor is not None:
-            theirs[parallel] = harbor.measure(parallel, HARBOR_ROUNDS[parallel])
-    return ours, theirs
+def _measure(backend: Backend, image: str, harbor: Harbor | None, seconds: float, parallel: int) -> Row:
+    """Ours and Harbor's figures, one right after the other, so that they see the same machine."""
+    load = _load()
+    measure(backend, image, parallel, WARM_UP_S)
+    ours = measure(backend, image, parallel, seconds)
+    return Row(ours, harbor.measure(parallel, HARBOR_ROUNDS[parallel]) if harbor else None, load)
 
 
-def _table(backend: str, ours: Mapping[int, Level], theirs: Mapping[int, Level]) -> Table:
+def _load() -> float:
+    busy = busy_seconds()
+    time.sleep(LOOK_S)
+    return (busy_seconds() - busy) / LOOK_S
+
+
+def _table(backend: str, rows: Mapping[int, Row]) -> Table:
     table = Table(title="trials per minute, oracle and verifier, all of them passed")
     table.add_column("in parallel")
-    for parallel in LEVELS:
+    for parallel in rows:
         table.add_column(str(parallel), justify="right")
-    table.add_row(f"touchstone, {backend}", *(f"{level.per_minute:.1f}" for level in ours.values()))
+    ours = [row.ours for row in rows.values()]
+    theirs = [row.theirs for row in rows.values() if row.theirs]
+    table.add_row(f"touchstone, {backend}", *(f"{level.per_minute:.1f}" for level in ours))
     if theirs:
-        table.add_row("Harbor 0.26, here and now", *(f"{level.per_minute:.1f}" for level in theirs.values()))
-        table.add_row("ratio", *(f"{ours[one].per_minute / theirs[one].per_minute:.1f}×" for one in theirs))
+        table.add_row("Harbor 0.26, here and now", *(f"{level.per_minute:.1f}" for level in theirs))
+        ratios = (one.per_minute / other.per_minute for one, other in zip(ours, theirs, strict=True))
+        table.add_row("ratio", *(f"{ratio:.1f}×" for ratio in ratios))
     for name, cells in ELSEWHERE.items():
         table.add_row(f"{name}, measured elsewhere", *cells)
     table.add_section()
-    table.add_row("CPU s per trial, touchstone", *(f"{level.cpu_per_trial:.3f}" for level in ours.values()))
+    table.add_row("CPU s per trial, touchstone", *(f"{level.cpu_per_trial:.3f}" for level in ours))
     if theirs:
-        table.add_row("CPU s per trial, Harbor", *(f"{level.cpu_per_trial:.2f}" for level in theirs.values()))
-    table.add_row("trials measured, touchstone", *(str(level.trials) for level in ours.values()))
+        table.add_row("CPU s per trial, Harbor", *(f"{level.cpu_per_trial:.2f}" for level in theirs))
+    table.add_row("trials measured, touchstone", *(str(level.trials) for level in ours))
+    table.add_row("cores busy before, with other work", *(f"{row.load_before:.2f}" for row in rows.values()))
     return table
 
 

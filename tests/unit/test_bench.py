@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.bench.harbor import export
-from tests.bench.sandbox import figures
+from tests.bench.leak import Sample, growth
+from tests.bench.sandbox import Row, figures
 from tests.bench.tasks import TASKS, VERIFIER, Task, image_spec
 from tests.bench.trials import Level
 
@@ -59,9 +60,11 @@ def test_an_exported_solution_is_the_same_work_for_another_runner(task: Task, tm
 
 
 def test_the_figures_hold_the_ratio_of_each_level_that_harbor_ran() -> None:
-    ours = {1: Level(1, trials=100, seconds=60, cpu_seconds=20), 2: Level(2, trials=150, seconds=60, cpu_seconds=45)}
-    theirs = {1: Level(1, trials=8, seconds=48, cpu_seconds=24), 2: Level(2, trials=8, seconds=24, cpu_seconds=24)}
-    assert figures("docker", ours, theirs, [0.001, 0.002, 0.009], [0.03]) == {
+    rows = {
+        1: Row(Level(1, trials=100, seconds=60, cpu_seconds=20), Level(1, trials=8, seconds=48, cpu_seconds=24), 0),
+        2: Row(Level(2, trials=150, seconds=60, cpu_seconds=45), Level(2, trials=8, seconds=24, cpu_seconds=24), 0),
+    }
+    assert figures("docker", rows, [0.001, 0.002, 0.009], [0.03]) == {
         "trials_per_minute": {"1": 100.0, "2": 150.0},
         "cpu_seconds_per_trial": 0.3,
         "command_ms_median": 2.0,
@@ -72,5 +75,13 @@ def test_the_figures_hold_the_ratio_of_each_level_that_harbor_ran() -> None:
 
 
 def test_without_harbor_there_is_no_ratio() -> None:
-    ours = {1: Level(1, trials=100, seconds=60, cpu_seconds=20)}
-    assert figures("docker", ours, {}, [0.001], [0.03])["ratio_vs_harbor"] is None
+    rows = {1: Row(Level(1, trials=100, seconds=60, cpu_seconds=20), None, 0)}
+    assert figures("docker", rows, [0.001], [0.03])["ratio_vs_harbor"] is None
+
+
+def test_growth_of_the_driver_is_told_with_its_bound() -> None:
+    early = Sample(trials=100, memory_mb=80.0, descriptors=20, threads=3)
+    level = Sample(trials=1000, memory_mb=90.0, descriptors=21, threads=3)
+    grown = Sample(trials=1000, memory_mb=97.0, descriptors=920, threads=3)
+    assert growth(early, level) == []
+    assert [line.split()[0] for line in growth(early, grown)] == ["memory_mb", "descriptors"]
