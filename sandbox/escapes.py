@@ -18,11 +18,11 @@ _SCREEN_COST = 1000
 _ALTERNATE = re.compile(r"(?:\x1b\[|\x9b)\?(?:\d+;){0,8}(?:1049|1047|47)(?:;\d+){0,8}([hl])")
 _ESCAPE = re.compile(r"[\x1b\x80-\x9f]")
 _UNSEEN = re.compile(r"[\x00-\x08\x0d-\x1f\x7f]")
-_OVERWRITING = re.compile(r"[\r\b]")
 # What a sequence erases of its line is kept through the cleaning as one character.
 _TO_END, _WHOLE = "\x01", "\x02"
+_OVERWRITING = re.compile(rf"[\r\b{_WHOLE}]")
 _MARKERS = re.compile(f"[{_TO_END}{_WHOLE}]")
-_KEPT = re.compile(r"(?:\x1b\[|\x9b)(?:(?P<erase>[02]?)K|(?P<home>1?)G|(?P<back>\d{0,3})D)")
+_KEPT = re.compile(r"(?:\x1b\[|\x9b)(?:(?P<erase>[02]?)K|(?P<home>1?)G|(?P<back>\d{0,4})D)")
 _WRITING = re.compile(rf"[\r{_TO_END}{_WHOLE}]|[\b]+|[^\r\b{_TO_END}{_WHOLE}]+")
 # Where a cursor stays in a line that was erased under it: no line of a screen is longer.
 _FARTHEST = 200
@@ -64,9 +64,9 @@ def _last_screen(text: str, rows: int, columns: int) -> str:
 
 
 def _plain(text: str) -> str:
+    text = _MARKERS.sub("", text)
     if _ESCAPE.search(text):
-        text = _KEPT.sub(_as_marker, _MARKERS.sub("", text))
-        text = SEQUENCE.sub("", text)
+        text = SEQUENCE.sub("", _KEPT.sub(_as_marker, text))
     text = text.replace("\r\n", "\n").replace("\v", "\n").replace("\f", "\n")
     if _OVERWRITING.search(text):
         text = "\n".join(_overwritten(line) if _OVERWRITING.search(line) else line for line in text.split("\n"))

@@ -8,6 +8,7 @@ _NAMED = {
     "Enter": "\r",
     "Tab": "\t",
     "BTab": "\x1b[Z",
+    "S-Tab": "\x1b[Z",
     "Escape": "\x1b",
     "Space": " ",
     "BSpace": "\x7f",
@@ -60,7 +61,7 @@ def _bytes_of(name: str, application: bool) -> str:
     if (found := _TILDE_KEY.fullmatch(base)) is not None:
         return f"\x1b[{found['code']};{_modifier(modifiers)}~"
     if len(base) != 1:
-        return "\x1b[Z" if (key, modifiers) == ("Tab", "S-") else name
+        return name
     if "S-" in modifiers:
         base = base.upper()
     if "C-" in modifiers:

@@ -25,7 +25,8 @@ from sandbox.types import Frozen
 MOST_KEYS = 64 << 10
 # After a mark of the shell nothing more comes for this long when it really waits: typed-ahead lines run at once.
 SETTLED_S = 0.05
-# While output never pauses, it is drawn this often, so that programs get their answers.
+# Output is drawn at its first pause, or this often while there is none, so that programs get their answers.
+PAUSE_S = 0.01
 DRAW_EVERY_S = 0.25
 _MOST_PENDING = 256 << 10
 
@@ -110,7 +111,7 @@ class Terminal:
         while True:
             quiet_for = clock.elapsed - wrote_at
             step = (SETTLED_S if self._marks.fresh and quiet_for < SETTLED_S else quiet_s) - quiet_for
-            if self._take(self._stream.read(min(step, clock.left))):
+            if self._take(self._stream.read(min(step, clock.left, PAUSE_S if self._pending else step))):
                 wrote_at = clock.elapsed
                 if time.monotonic() - self._drawn_at > DRAW_EVERY_S:
                     self._draw()
