@@ -63,7 +63,8 @@ make_root() {
 install_harbor() {
     [ "$(cat "$root/.stamp-harbor" 2>/dev/null)" = "$harbor" ] && return
     say "installing $harbor"
-    inside python3 -m venv --clear /opt/harbor
+    # By its path: the interpreter of a half-made environment is the first on PATH.
+    inside /usr/bin/python3 -m venv --clear /opt/harbor
     inside /opt/harbor/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir "$harbor" ||
         die "$harbor cannot be installed, pip says why above"
     echo "$harbor" >"$root/.stamp-harbor"
