@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from pipeline.generators.documented import Documented, DocumentedConfig
 from pipeline.generators.protocol import Candidate, Generator, GeneratorInput
 from pipeline.types import Record, Repository, TaskInstance
 from sandbox.errors import VerifierBroken
-from sandbox.protocol import Backend
+from sandbox.protocol import Backend, Sandbox
 from sandbox.types import FrozenState, Judgement, Limits
 
 log = logging.getLogger(__name__)
@@ -204,7 +205,7 @@ class _Admitting:
         """Doing nothing must fail."""
         try:
             judgements = self._undone.get(instance.instance_id) or [
-                self._judge(self._untouched(), instance) for _ in range(self._config.repeats)
+                self._unsolved(instance) for _ in range(self._config.repeats)
             ]
         except VerifierBroken as error:
             return Gate(gate="noop", passed=False, evidence=f"the verifier broke: {error}")
@@ -218,15 +219,12 @@ class _Admitting:
         """The reference solution must pass every test, the same ones each time."""
         seen: list[tuple[str, ...]] = []
         for _ in range(self._config.repeats):
-            state, fault = self._run(instance.solution, "oracle")
             try:
-                if fault:
-                    return Gate(gate="oracle", passed=False, evidence=fault), ()
-                judgement = self._judge(state, instance)
+                judgement, fault = self._solved(instance)
             except VerifierBroken as error:
                 return Gate(gate="oracle", passed=False, evidence=f"the verifier broke: {error}"), ()
-            finally:
-                self._backend.discard(state.reference)
+            if judgement is None:
+                return Gate(gate="oracle", passed=False, evidence=fault), ()
             bad = [t for t in judgement.tests if t.outcome != "passed"]
             if bad or not judgement.tests:
                 said = "; ".join(f"{t.test_id} {t.outcome}: {t.message[:160]}" for t in bad) or "no test ran"
@@ -236,23 +234,49 @@ class _Admitting:
             return Gate(gate="oracle", passed=False, evidence=f"other tests in each run: {seen}"), ()
         return Gate(gate="oracle", passed=True, evidence=f"{len(seen[0])} tests passed, {len(seen)} times"), seen[0]
 
+    def _unsolved(self, instance: TaskInstance) -> Judgement:
+        """What the verifier says when nothing was done. Raises VerifierBroken."""
+        if instance.state_scope != "live":
+            return self._judge(self._untouched(), instance)
+        with closing(self._backend.start(self._image_digest, Limits())) as sandbox:
+            return self._judge_live(sandbox, instance)
+
+    def _solved(self, instance: TaskInstance) -> tuple[Judgement | None, str]:
+        """What the verifier says after the reference solution; None, and what went wrong, when a command failed.
+
+        Raises VerifierBroken.
+        """
+        if instance.state_scope == "live":
+            with closing(self._backend.start(self._image_digest, Limits())) as sandbox:
+                fault = self._carry_out(instance.solution, sandbox)
+                return (None, fault) if fault else (self._judge_live(sandbox, instance), "")
+        state, fault = self._run(instance.solution, "oracle")
+        try:
+            return (None, fault) if fault else (self._judge(state, instance), "")
+        finally:
+            self._backend.discard(state.reference)
+
     def _run(self, commands: Sequence[str], purpose: str) -> tuple[FrozenState, str]:
         """The frozen state after the commands, and what went wrong with them, if anything."""
-        sandbox = self._backend.start(self._image_digest, Limits())
-        try:
-            fault = ""
-            for command in commands:
-                result = sandbox.execute(command, timeout_s=self._config.step_timeout_s)
-                if result.exit_code != 0:
-                    fault = f"exit code {result.exit_code} of {command[:80]!r}: {result.output[-160:]}"
-                    break
+        with closing(self._backend.start(self._image_digest, Limits())) as sandbox:
+            fault = self._carry_out(commands, sandbox)
             return sandbox.freeze(f"admission-{purpose}-{secrets.token_hex(8)}", keep=False), fault
-        finally:
-            sandbox.close()
+
+    def _carry_out(self, commands: Sequence[str], sandbox: Sandbox) -> str:
+        """Run commands until one fails; what went wrong with that one."""
+        for command in commands:
+            result = sandbox.execute(command, timeout_s=self._config.step_timeout_s)
+            if result.exit_code != 0:
+                return f"exit code {result.exit_code} of {command[:80]!r}: {result.output[-160:]}"
+        return ""
 
     def _judge(self, state: FrozenState, instance: TaskInstance) -> Judgement:
-        files = {f.path: f.content for f in instance.verifier.files}
-        return self._backend.judge(state, files, limits=instance.limits, timeout_s=instance.verifier.timeout_s)
+        verifier = instance.verifier
+        return self._backend.judge(state, verifier.texts, limits=instance.limits, timeout_s=verifier.timeout_s)
+
+    def _judge_live(self, sandbox: Sandbox, instance: TaskInstance) -> Judgement:
+        verifier = instance.verifier
+        return self._backend.judge_live(sandbox, verifier.texts, limits=instance.limits, timeout_s=verifier.timeout_s)
 
     def close(self) -> None:
         if self._pristine is not None:

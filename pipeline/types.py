@@ -116,6 +116,11 @@ class Verifier(Record):
     """Test ids that passed on the oracle's state at admission; a verdict `passed` needs exactly this set."""
 
     @property
+    def texts(self) -> dict[str, str]:
+        """Contents of the files by their names."""
+        return {file.path: file.content for file in self.files}
+
+    @property
     def sha256(self) -> str:
         text = json.dumps(
             [[f.path, f.content] for f in self.files] + [self.command, list(self.passing_tests)], ensure_ascii=False
@@ -130,7 +135,7 @@ class TaskInstance(Record):
     image_digest: str
     instruction: str
     solution: tuple[str, ...]
-    """Commands of the reference solution, one step each, run in a fresh bash in the working directory."""
+    """Commands of the reference solution, one step each, run in one shell that starts in the working directory."""
     verifier: Verifier
     generator: str
     domain: str = "general"
@@ -140,6 +145,7 @@ class TaskInstance(Record):
     seed: int = 0
     difficulty: Literal["easy", "medium", "hard"]
     state_scope: Literal["workdir", "full", "live"] = "full"
+    """What the verifier sees: the frozen file system (`full`), or a copy of it and the services that run (`live`)."""
     limits: Limits = Limits()
     context_ids: tuple[str, ...] = ()
     provenance: dict[str, str]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Literal
 
 from pipeline.types import Record, TaskInstance, Trajectory, VerificationResult
 from pipeline.verdict import verdict
 from sandbox.errors import ImageMissing, VerifierBroken
-from sandbox.protocol import Backend
+from sandbox.protocol import Backend, Sandbox
 from sandbox.types import FrozenState, Judgement
 
 VERIFIER_BROKEN = "verifier_broken"
 """Failure class of a verifier that crashed or ran no test."""
 STATE_REGAINED = "state_regained"
 """Integrity flag: the frozen state was lost, and made again from the recorded commands."""
+JUDGED_LIVE = "judged_live"
+"""Integrity flag: the tests need running services, which no frozen state has, so that the verdict is on the recorded
+commands carried out again, while what they started still ran."""
 JUDGE_LIFETIME_MARGIN_S = 60
 """How long a judging sandbox may outlive the time limit of its verifier, s."""
 
@@ -22,8 +26,7 @@ JUDGE_LIFETIME_MARGIN_S = 60
 def judge(task: TaskInstance, state: FrozenState, backend: Backend) -> Judgement:
     """Run the task's verifier on a frozen state. Raises VerifierBroken, ImageMissing or SandboxUnavailable."""
     limits = task.limits.model_copy(update={"lifetime_s": task.verifier.timeout_s + JUDGE_LIFETIME_MARGIN_S})
-    files = {file.path: file.content for file in task.verifier.files}
-    return backend.judge(state, files, limits=limits, timeout_s=task.verifier.timeout_s)
+    return backend.judge(state, task.verifier.texts, limits=limits, timeout_s=task.verifier.timeout_s)
 
 
 def verify(
@@ -48,13 +51,18 @@ def verify(
             }
         )
 
-    integrity: tuple[str, ...] = ()
     state = FrozenState(reference=trajectory.state_reference, image_digest=task.image_digest)
-    if not backend.has_state(state.reference):
+    integrity: tuple[str, ...] = ()
+    if task.state_scope == "live":
+        integrity = (JUDGED_LIVE,)
+    elif not backend.has_state(state.reference):
         integrity = (STATE_REGAINED,)
         act_again(task, trajectory, backend, state.reference, keep=True, command_timeout_s=command_timeout_s)
     try:
-        judgement = judge(task, state, backend)
+        if task.state_scope == "live":
+            judgement, _ = judge_live(task, trajectory, backend, command_timeout_s=command_timeout_s)
+        else:
+            judgement = judge(task, state, backend)
         outcome = verdict(judgement.tests, task.verifier.passing_tests)
     except VerifierBroken as error:
         return result("error", failure_class=VERIFIER_BROKEN, integrity=integrity, log_tail=str(error))
@@ -93,10 +101,13 @@ def replay(
 
     reference = f"replay-{trajectory.trajectory_id}"
     try:
-        state, differing = act_again(
-            task, trajectory, backend, reference, keep=False, command_timeout_s=command_timeout_s
-        )
-        judgement = judge(task, state, backend)
+        if task.state_scope == "live":
+            judgement, differing = judge_live(task, trajectory, backend, command_timeout_s=command_timeout_s)
+        else:
+            state, differing = act_again(
+                task, trajectory, backend, reference, keep=False, command_timeout_s=command_timeout_s
+            )
+            judgement = judge(task, state, backend)
         again = verdict(judgement.tests, task.verifier.passing_tests)
     except (ImageMissing, VerifierBroken) as error:
         return compared("error", str(error))
@@ -122,15 +133,32 @@ def act_again(
     Returns the state and a line for each command whose exit code is another one this time.
     Raises SandboxUnavailable and ImageMissing.
     """
-    differing = []
-    sandbox = backend.start(task.image_digest, task.limits)
-    try:
-        for step in trajectory.steps:
-            if not step.action:
-                continue
-            result = sandbox.execute(step.action, timeout_s=command_timeout_s)
-            if result.exit_code != step.exit_code:
-                differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
+    with closing(backend.start(task.image_digest, task.limits)) as sandbox:
+        differing = _carry_out(trajectory, sandbox, command_timeout_s)
         return sandbox.freeze(reference, keep=keep), differing
-    finally:
-        sandbox.close()
+
+
+def judge_live(
+    task: TaskInstance, trajectory: Trajectory, backend: Backend, *, command_timeout_s: float
+) -> tuple[Judgement, list[str]]:
+    """Carry out the recorded commands in a fresh sandbox and run the verifier while their services are up.
+
+    Returns what it saw and a line for each command whose exit code is another one this time.
+    Raises VerifierBroken, SandboxUnavailable and ImageMissing.
+    """
+    verifier = task.verifier
+    with closing(backend.start(task.image_digest, task.limits)) as sandbox:
+        differing = _carry_out(trajectory, sandbox, command_timeout_s)
+        judged = backend.judge_live(sandbox, verifier.texts, limits=task.limits, timeout_s=verifier.timeout_s)
+        return judged, differing
+
+
+def _carry_out(trajectory: Trajectory, sandbox: Sandbox, command_timeout_s: float) -> list[str]:
+    differing = []
+    for step in trajectory.steps:
+        if not step.action:
+            continue
+        result = sandbox.execute(step.action, timeout_s=command_timeout_s)
+        if result.exit_code != step.exit_code:
+            differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
+    return differing

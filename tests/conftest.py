@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.engine import connect
 from sandbox.errors import SandboxUnavailable
 
@@ -65,3 +66,23 @@ def environment() -> Iterator[None]:
 def data_folder() -> Path:
     """The data folder whose engine the tests use. What a test puts there it removes."""
     return _data()
+
+
+@pytest.fixture
+def task() -> TaskInstance:
+    """A small task; nothing of it is ever run."""
+    return TaskInstance(
+        repository_id="repo-1",
+        image_digest="sha256:1",
+        instruction="Write the number of lines of words.txt to count.txt.",
+        solution=("cd data", "wc -l < words.txt > count.txt"),
+        verifier=Verifier(
+            files=(VerifierFile(path="test_state.py", content="def test_count(): assert True\n"),),
+            passing_tests=("test_state.py::test_count",),
+        ),
+        generator="documented",
+        language="python",
+        family="printed_text",
+        difficulty="easy",
+        provenance={"document": "README.md"},
+    )

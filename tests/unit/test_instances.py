@@ -8,6 +8,8 @@ from pipeline.gates import leak_gate, lint_gate
 from pipeline.instances import admit, select_different
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable, VerifierBroken
+from sandbox.protocol import Sandbox
+from sandbox.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits, TestOutcome
 
 GOOD = 'from pathlib import Path\n\n\ndef test_count():\n    assert Path("count.txt").read_text() == "3"\n'
@@ -22,11 +24,14 @@ class RecordedSandbox:
         self.commands: list[str] = []
         self._exit_code = exit_code
 
-    def execute(self, command: str, *, timeout_s: float, user: str | None = None) -> ExecResult:
+    def execute(self, command: str, *, timeout_s: float) -> ExecResult:
         self.commands.append(command)
         return ExecResult(
             exit_code=self._exit_code, output="said", output_bytes=4, truncated=False, timed_out=False, seconds=0.0
         )
+
+    def terminal(self, *, rows: int = 24, columns: int = 80) -> Terminal:
+        raise AssertionError("admission opens no terminal")
 
     def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
         raise AssertionError("admission writes no files")
@@ -71,6 +76,10 @@ class RecordedBackend:
             raise SandboxUnavailable(outcomes["unavailable"])
         tests = tuple(TestOutcome.model_validate({"test_id": i, "outcome": o}) for i, o in outcomes.items())
         return Judgement(tests=tests, exit_code=0, seconds=0.1)
+
+    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+        del sandbox, files, limits, timeout_s
+        raise AssertionError("no recorded task needs services")
 
     def has_state(self, reference: str) -> bool:
         return reference in self.kept

@@ -44,7 +44,7 @@ class RecordedSandbox:
         self.commands: list[str] = []
         self.closed = False
 
-    def execute(self, command: str, *, timeout_s: float, user: str | None = None) -> ExecResult:
+    def execute(self, command: str, *, timeout_s: float) -> ExecResult:
         self.commands.append(command)
         return self.answers.pop(0)
 
