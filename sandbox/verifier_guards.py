@@ -21,6 +21,8 @@ from typing import Any
 from urllib.parse import unquote
 
 LARGEST_FILE = 64 << 20
+# Of values that a message shows: characters, and elements.
+LARGE_TEXT, LARGE_COLLECTION = 10_000, 500
 SYS_OPENAT2 = 437
 RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_BENEATH = 0x01, 0x02, 0x08
 NOT_FILES = ("/proc/", "/sys/", "/dev/")
@@ -203,6 +205,16 @@ def show_environment(environment: Mapping[str, str]) -> None:
     for name in environment:
         os.unsetenv(name)
     subprocess.Popen = Program  # type: ignore[misc]
+
+
+def is_large(value: object, depth: int = 4) -> bool:
+    """Whether a value has more parts, or a longer text among them, than anybody reads in a message."""
+    if isinstance(value, str | bytes):
+        return len(value) > LARGE_TEXT
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return len(value) > LARGE_COLLECTION or depth == 0 or any(is_large(part, depth - 1) for part in parts)
+    return False
 
 
 def starts_programs(function: object) -> bool:

@@ -39,11 +39,13 @@ sys.path.append(str(Path(__file__).resolve().parent / "site"))
 
 import pytest  # noqa: E402
 from _pytest import runner as pytest_runner  # noqa: E402
+from _pytest._io.saferepr import saferepr  # noqa: E402
 
 from sandbox.verifier_guards import (  # noqa: E402
     Box,
     bounded_memory,
     guard_open,
+    is_large,
     show_environment,
     starts_programs,
 )
@@ -141,6 +143,13 @@ class Precautions:
             linecache.cache[str(path)] = (len(text), None, text.splitlines(keepends=True), str(path))
         shutil.rmtree(self._private / "tests")
         (self._private / "pytest.ini").unlink()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
+        """How large values differ takes pytest minutes to say; an agent could leave one to outlast every limit."""
+        if not is_large(left) and not is_large(right):
+            return None
+        return [f"{saferepr(left)} {op} {saferepr(right)}", "(too large to compare here)"]
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_pyfunc_call(self) -> Iterator[None]:
