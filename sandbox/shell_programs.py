@@ -25,26 +25,31 @@ while IFS= read -r __touchstone_request <&8; do
 done
 """
 # Private descriptors are high, since `exec 3>file` in a command must last; a command does not inherit them.
+# A bash that is told to abandon its command while it waits for one runs its trap only after the next `read`: what is
+# abandoned is therefore never a command that is still being read.
 # Options that would break or betray the loop (-a, -e, -u, -x) hold within commands only. The inner `while` begins with
 # the end of the command before, so that a `break` or `continue` of a command changes nothing.
 _BASH_LOOP = r"""
 exec 250<&8 251>&9 8<&- 9>&-;
 unset __touchstone_loop OLDPWD;
-__touchstone_number= __touchstone_command= __touchstone_code=0 __touchstone_options= __touchstone_abandoned=;
-__touchstone_last() { case $- in *e*) return 0;; esac; return "$__touchstone_code"; };
-trap 'if [[ ${__touchstone_number-} ]]; then __touchstone_abandoned=1;
+__touchstone_number= __touchstone_command= __touchstone_code=0 __touchstone_options=;
+__touchstone_running= __touchstone_abandoned=;
+__touchstone_last() { case $- in *e*) builtin return 0;; esac; builtin return "$__touchstone_code"; };
+trap 'if [[ ${__touchstone_running-} ]]; then __touchstone_abandoned=1;
   [[ ${FUNCNAME+x} ]] || builtin continue 1000; builtin return 130; fi' ABANDON;
 trap : INT;
 echo "ready $$" >&251;
 while :; do while {
   __touchstone_code=$? __touchstone_options=$__touchstone_options${-//[!aeux]/};
   builtin set +aeux;
+  __touchstone_running=;
   [[ -z $__touchstone_abandoned ]] || __touchstone_code=130;
   [[ -z $__touchstone_number ]] || builtin echo "exit $__touchstone_number $__touchstone_code" >&251;
   __touchstone_number= __touchstone_abandoned=;
   builtin declare +x __touchstone_code __touchstone_options;
   IFS= builtin read -r -u 250 __touchstone_number && IFS= builtin read -r -u 250 __touchstone_command || builtin exit 0;
   builtin printf -v __touchstone_command %b "$__touchstone_command";
+  __touchstone_running=1;
 } >/dev/null 2>&1; do
   if [[ $__touchstone_options ]];
   then builtin eval "{ builtin set -$__touchstone_options; __touchstone_options=; __touchstone_last; } >/dev/null 2>&1;

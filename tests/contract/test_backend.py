@@ -76,25 +76,43 @@ def by_path(changes: list[FileChange]) -> dict[str, FileChange]:
 
 class TestExecute:
     def test_output_of_both_streams_keeps_its_order(self, box: Sandbox) -> None:
-        result = box.execute("echo one; echo two >&2; echo three; exit 3", timeout_s=20)
+        result = box.execute("echo one; echo two >&2; echo three; (exit 3)", timeout_s=20)
         assert (result.output, result.exit_code) == ("one\ntwo\nthree\n", 3)
         assert (result.output_bytes, result.truncated, result.timed_out) == (14, False, False)
+        assert not result.shell_restarted
 
-    def test_each_command_is_a_fresh_bash_and_files_persist(self, box: Sandbox) -> None:
-        run(box, "cd /tmp; word=x; [[ -n $BASH_VERSION ]]; echo kept > /kept")
-        assert run(box, 'pwd; echo "[$word]"; cat /kept') == "/\n[]\nkept\n"
+    def test_the_shell_starts_in_the_working_directory_and_keeps_its_state(self, box: Sandbox) -> None:
+        assert run(box, "pwd; [[ -n $BASH_VERSION ]] && echo bash") == "/\nbash\n"
+        run(box, "cd /tmp; word='a b'; greet() { echo \"hello $1\"; }")
+        run(box, "declare -A table; table[key]=value; export SHOWN=yes; set -f; exec 3>/tmp/three")
+        shown = run(box, 'pwd; greet "$word"; echo ${table[key]}; env | grep SHOWN; echo *; echo x >&3; cat three')
+        assert shown == "/tmp\nhello a b\nvalue\nSHOWN=yes\n*\nx\n"
+
+    def test_a_background_job_lives_on_and_is_the_shells_own(self, box: Sandbox) -> None:
+        run(box, "(sleep 0.2; exit 7) & job=$!")
+        assert run(box, "wait $job; echo $?; jobs") == "7\n"
+
+    def test_the_last_exit_code_is_known_to_the_next_command(self, box: Sandbox) -> None:
+        assert box.execute("(exit 7)", timeout_s=20).exit_code == 7
+        assert run(box, "echo $?") == "7\n"
+        assert run(box, "echo $?") == "0\n"
+
+    def test_messages_name_the_line_of_the_command(self, box: Sandbox) -> None:
+        result = box.execute("true\nnosuchprogram", timeout_s=20)
+        assert (result.exit_code, result.output) == (127, "bash: line 2: nosuchprogram: command not found\n")
 
     def test_input_is_empty_and_nothing_of_the_host_is_in_the_environment(self, box: Sandbox) -> None:
         assert run(box, "cat; [ -t 1 ] || echo no terminal") == "no terminal\n"
         names = {line.partition("=")[0] for line in run(box, "env").splitlines()}
         assert names == {"HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHLVL", "TERM", "_"}
 
-    def test_a_time_limit_ends_every_process_and_keeps_files(self, box: Sandbox) -> None:
-        run(box, "setsid nohup sleep 1000 >/dev/null 2>&1 & echo x > /kept")
-        result = box.execute("echo begun; trap '' TERM INT; sleep 1001", timeout_s=0.7)
-        assert (result.exit_code, result.timed_out, result.output) == (None, True, "begun\n")
+    def test_a_time_limit_ends_what_the_command_started_and_nothing_else(self, box: Sandbox) -> None:
+        run(box, "cd /tmp; word=kept; sleep 1000 & sleep 0.1")
+        result = box.execute("echo begun; sleep 1001 & (trap '' TERM INT; sleep 1002); sleep 1003", timeout_s=0.7)
+        assert (result.exit_code, result.timed_out, result.shell_restarted) == (None, True, False)
+        assert result.output.startswith("begun\n")
         assert 0.7 <= result.seconds < 10
-        assert run(box, "cat /kept; pgrep -f '[s]leep 100' || true") == "x\n"
+        assert run(box, "pwd; echo $word; ps -eo args= | grep '[s]leep 100'; kill %1") == "/tmp\nkept\nsleep 1000\n"
 
     def test_a_background_child_that_holds_the_output_does_not_hold_the_call(self, box: Sandbox) -> None:
         result = box.execute("sleep 30 & echo started", timeout_s=20)
@@ -102,54 +120,37 @@ class TestExecute:
         assert result.seconds < 10
         assert run(box, "pgrep -fc '[s]leep 30$'") == "1\n"
 
-    def test_fifty_megabytes_are_cut_to_head_and_tail(self, box: Sandbox) -> None:
-        result = box.execute("echo first; head -c 50000000 /dev/zero | tr '\\0' x; echo; echo last", timeout_s=60)
-        assert (result.output_bytes, result.truncated, result.exit_code) == (50_000_012, True, 0)
-        assert result.output.startswith("first\nxxx")
-        assert result.output.endswith("xxx\nlast\n")
-        assert len(result.output) < 41_000
-        assert "bytes left out" in result.output
-
-    def test_bytes_that_are_no_text_are_replaced(self, box: Sandbox) -> None:
+    def test_bytes_that_are_no_text_are_replaced_in_what_is_shown(self, box: Sandbox) -> None:
         result = box.execute(r"printf 'a\377b'", timeout_s=20)
-        assert (result.output, result.output_bytes) == ("a�b", 3)
+        assert (result.output, result.output_bytes) == ("a\ufffdb", 3)
 
-    def test_a_command_that_kills_everything_is_a_result_and_the_sandbox_goes_on(self, box: Sandbox) -> None:
-        box.execute("echo x > /kept; kill -9 -1; sleep 5", timeout_s=20)
-        assert run(box, "cat /kept") == "x\n"
+    def test_every_byte_of_a_command_arrives(self, box: Sandbox) -> None:
+        shown = run(box, "cat <<'E'\n \\ \\n \\c \t\x01\x7f%s \u65e5\u672c $x `y` \nE\nprintf '\udcff' | od -An -tx1")
+        assert shown == " \\ \\n \\c \t\x01\x7f%s \u65e5\u672c $x `y` \n ff\n"
 
-    def test_memory_beyond_the_limit_ends_the_command_only(self, box: Sandbox) -> None:
-        result = box.execute("head -c 900000000 /dev/zero | tail > /dev/null; exit ${PIPESTATUS[1]}", timeout_s=60)
-        assert result.exit_code == 137
-        assert run(box, "echo alive") == "alive\n"
-
-    def test_a_command_too_long_for_any_program_is_a_failed_command(self, box: Sandbox) -> None:
-        assert box.execute("# " + "x" * 200_000, timeout_s=20).exit_code == 126
-        assert run(box, "echo ran # " + "x" * 100_000) == "ran\n"
+    def test_a_command_that_no_shell_can_be_given_is_a_failed_command(self, box: Sandbox) -> None:
+        for command in ("echo \0", "echo \ud800", "# " + "x" * (1 << 20)):
+            assert box.execute(command, timeout_s=20).exit_code == 126
+        assert run(box, "echo ran # " + "x" * ((1 << 20) - 11)) == "ran\n"
 
     def test_a_sandbox_without_programs_fails_its_commands_not_the_driver(self, box: Sandbox) -> None:
         run(box, "true")
         box.execute("rm -rf /usr /bin /lib /lib64", timeout_s=20)
-        assert box.execute("echo x", timeout_s=20).exit_code == 126
-        assert box.execute("kill -9 -1", timeout_s=20).exit_code == 126
-
-    def test_a_command_that_dies_by_a_signal_says_so_in_its_exit_code_alone(self, box: Sandbox) -> None:
-        result = box.execute("echo x; kill -9 $$", timeout_s=20)
-        assert (result.exit_code, result.output) == (137, "x\n")
-
-    def test_a_command_that_kills_the_shell_above_it_still_ends(self, box: Sandbox) -> None:
-        assert box.execute("kill -9 $PPID; echo x", timeout_s=20).exit_code == 137
-        assert run(box, "echo y") == "y\n"
-
-    def test_another_user_can_be_named(self, box: Sandbox) -> None:
-        result = box.execute("id -un", timeout_s=20, user="nobody")
-        assert result.output == "nobody\n"
+        assert run(box, "echo the shell itself lives on") == "the shell itself lives on\n"
+        assert box.execute("ls", timeout_s=20).exit_code == 127
+        assert box.execute("exit 5", timeout_s=20).exit_code == 5
+        result = box.execute("echo x", timeout_s=20)
+        assert (result.exit_code, result.output_bytes > 0) == (126, True)
 
     def test_orphans_are_buried(self, box: Sandbox) -> None:
         run(box, "for i in $(seq 20); do (true &); done; sleep 0.2")
         assert run(box, "ps -eo stat= | grep -c Z || true") == "0\n"
 
-    def test_a_container_stopped_from_outside_is_not_a_result(self, box: Sandbox, client: docker.DockerClient) -> None:
+    def test_a_container_stopped_from_outside_is_not_a_result(
+        self, backend: Backend, box: Sandbox, client: docker.DockerClient
+    ) -> None:
+        if backend.name != "docker":
+            pytest.skip("its containers cannot be found by others")
         name = f"/{uuid.uuid4().hex}"
         run(box, f"touch {name}")
         ours = client.containers.list(filters={"label": OWNER})
