@@ -40,20 +40,32 @@ RUNTIMES = ("crun", "runc")
 class OverlayBackend:
     """Starts sandboxes without the engine. Implements `sandbox.protocol.Backend`; safe for several threads."""
 
-    def __init__(self, client: DockerClient, runtime: VerifierRuntime, docker: DockerBackend, data: Path) -> None:
+    def __init__(
+        self,
+        client: DockerClient,
+        runtime: VerifierRuntime,
+        docker: DockerBackend,
+        data: Path,
+        runtimes: tuple[str, ...] = RUNTIMES,
+    ) -> None:
         """`docker` serves the sandboxes that need a network. Raises SandboxUnavailable when no runtime is installed."""
         self._client = client
         self._runtime = runtime
         self._docker = docker
         self._data = data / "overlay"
         self._containers = Containers(client)
-        self._keeper = Keeper(self._data / "sandboxes", find_runtime())
+        self._keeper = Keeper(self._data / "sandboxes", find_runtime(runtimes))
         self._states = States(self._data / "states")
         self._grounds: dict[str, Ground] = {}
         self._passing: dict[str, Box] = {}
         self._directories: dict[str, str] = {}
         self._library: str | None = None
         self._guard = threading.Lock()
+
+    @property
+    def place(self) -> str:
+        """Where the sandboxes of this backend are, for its keeper alone."""
+        return str(self._keeper.place)
 
     @property
     def name(self) -> str:
@@ -226,9 +238,9 @@ def _talk(box: Box, program: Program, net: str | None, hearing: Hearing, timeout
         pipes.close()
 
 
-def find_runtime() -> str:
-    """Path of the OCI runtime to use. Raises SandboxUnavailable when there is none."""
-    for name in RUNTIMES:
+def find_runtime(names: tuple[str, ...] = RUNTIMES) -> str:
+    """Path of the OCI runtime to use, the first of `names` that is there. Raises SandboxUnavailable without any."""
+    for name in names:
         if (found := shutil.which(name)) is not None:
             return found
-    raise SandboxUnavailable(f"no OCI runtime is installed; looked for {' and '.join(RUNTIMES)}")
+    raise SandboxUnavailable(f"no OCI runtime is installed; looked for {' and '.join(names)}")
