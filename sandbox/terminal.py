@@ -105,7 +105,10 @@ class Terminal:
         self.send(keys(*names, application=self._model.application_keys))
 
     def wait(self, timeout_s: float, quiet_s: float = 0.5) -> TerminalState:
-        """Until the shell asks for input, or nothing was written for `quiet_s` seconds, or the time is over."""
+        """Until the shell asks for input, or nothing was written for `quiet_s` seconds, or the time is over.
+
+        The shell asks once for each prompt: a second wait at the same prompt waits for silence.
+        """
         clock = Deadline(timeout_s)
         wrote_at = 0.0
         while True:
@@ -119,6 +122,7 @@ class Terminal:
                 self._draw()
             if (status := self._status(clock, clock.elapsed - wrote_at, quiet_s)) is not None:
                 self._draw()
+                self._marks.fresh = False
                 code = self._marks.exit_code if status == "done" else None
                 seconds = clock.elapsed
                 return TerminalState(status=status, exit_code=code, screen=self._model.snapshot(), seconds=seconds)
