@@ -54,14 +54,7 @@ class SandboxEnvironment:
         return ""
 
     def step(self, command: str) -> StepOutcome:
-        result = self._running().execute(command, timeout_s=self._command_timeout_s)
-        marks = {"shell_restarted": result.shell_restarted, "oom_killed": result.oom_killed}
-        return StepOutcome(
-            observation=observe(result),
-            exit_code=result.exit_code,
-            seconds=result.seconds,
-            extra={name: True for name, happened in marks.items() if happened},
-        )
+        return told(self._running().execute(command, timeout_s=self._command_timeout_s))
 
     def outcome(self, reference: str) -> FrozenState:
         return self._running().freeze(reference)
@@ -83,6 +76,17 @@ class SandboxEnvironment:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def told(result: ExecResult) -> StepOutcome:
+    """What the agent and the row learn of a command."""
+    marks = {"shell_restarted": result.shell_restarted, "oom_killed": result.oom_killed}
+    return StepOutcome(
+        observation=observe(result),
+        exit_code=result.exit_code,
+        seconds=result.seconds,
+        extra={name: True for name, happened in marks.items() if happened},
+    )
 
 
 def observe(result: ExecResult) -> str:

@@ -109,6 +109,7 @@ class Shell:
         self._settle_s = settle_s
         self._channel: Channel | None = None
         self._supervised = False
+        self._lost = False
         self._status = _Status()
         self._pid = 0
         self._number = 0
@@ -145,7 +146,8 @@ class Shell:
             try:
                 channel.send(b"%d\n" % self._number + request)
             except SandboxUnavailable:
-                # Background processes ended it between two commands. Opening it again tells whether that is the reason.
+                # It was ended between two commands. Opening it again tells whether the sandbox did that itself.
+                self._lost = True
                 self._drop()
                 continue
             return channel
@@ -154,8 +156,8 @@ class Shell:
     def _notice(self, channel: Channel, output: OutputBuffer) -> None:
         """Learn that a shell, or all of the channel, was ended between two commands."""
         channel.read(self._sinks(output), 0)
-        if self._status.take(self._number) is not None:
-            self._pid = 0
+        if self._pid and (channel.ended or self._status.take(self._number) is not None):
+            self._pid, self._lost = 0, True
         if channel.ended:
             self._drop()
 
@@ -194,12 +196,14 @@ class Shell:
         if event is None:
             event = self._end(channel, sinks, clock)
         self._drain(channel, sinks)
+        seconds = clock.elapsed
         restarted = event is None or event.kind != "exit"
         if restarted:
             self._pid = 0
         if event is None or event.kind == "lost":
             self._drop()
             self._reopen()
+        lost, self._lost = self._lost, False
         code = None if timed_out or event is None else event.code
         return ExecResult(
             exit_code=code,
@@ -207,8 +211,8 @@ class Shell:
             output_bytes=output.total,
             truncated=output.truncated,
             timed_out=timed_out,
-            seconds=clock.elapsed,
-            shell_restarted=restarted,
+            seconds=seconds,
+            shell_restarted=restarted or lost,
             oom_killed=code != 0 and self._ran_out_of_memory(),
         )
 

@@ -26,7 +26,7 @@ done
 """
 # Private descriptors are high, since `exec 3>file` in a command must last; a command does not inherit them.
 # A bash that is told to abandon its command while it waits for one runs its trap only after the next `read`: what is
-# abandoned is therefore never a command that is still being read.
+# abandoned is therefore never a command that is still being read. In its POSIX mode the `read` fails instead.
 # Options that would break or betray the loop (-a, -e, -u, -x) hold within commands only. The inner `while` begins with
 # the end of the command before, so that a `break` or `continue` of a command changes nothing.
 _BASH_LOOP = r"""
@@ -47,7 +47,8 @@ while :; do while {
   [[ -z $__touchstone_number ]] || builtin echo "exit $__touchstone_number $__touchstone_code" >&251;
   __touchstone_number= __touchstone_abandoned=;
   builtin declare +x __touchstone_code __touchstone_options;
-  IFS= builtin read -r -u 250 __touchstone_number && IFS= builtin read -r -u 250 __touchstone_command || builtin exit 0;
+  until IFS= builtin read -r -u 250 __touchstone_number; do [[ $? -gt 128 ]] || builtin exit 0; done;
+  IFS= builtin read -r -u 250 __touchstone_command || builtin exit 0;
   builtin printf -v __touchstone_command %b "$__touchstone_command";
   __touchstone_running=1;
 } >/dev/null 2>&1; do

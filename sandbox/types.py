@@ -43,7 +43,8 @@ class ExecResult(Frozen):
     timed_out: bool
     seconds: float
     shell_restarted: bool = False
-    """The shell did not outlive this command (it ended, was replaced or did not answer): the next one has a new one."""
+    """The shell did not outlive this command (it ended, was replaced or did not answer), so the next one has a new one;
+    or it had ended since the command before, so this one had."""
     oom_killed: bool = False
     """The kernel killed a process of the sandbox for memory while the command ran."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
 import pytest
 
-from sandbox.engine import OWNER, owner_is_alive
 from sandbox.protocol import Backend, Sandbox
 from sandbox.types import ExecResult, Limits
 
@@ -20,6 +19,24 @@ pytestmark = pytest.mark.docker
 LIMITS = Limits(memory_mb=256, pids=128, lifetime_s=300)
 PROJECT = Path(__file__).resolve().parent.parent.parent
 KEPT = "/tmp kept\n"
+DRIVER = """
+import sys, time
+from pathlib import Path
+project, data, name, image, marker = sys.argv[1:]
+sys.path.insert(0, project)
+from sandbox.backends.choice import choose
+from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.engine import connect
+from sandbox.types import Limits
+from sandbox.verifier_runtime import VerifierRuntime
+client = connect(Path(data))
+bases = BaseImages(client, BaseImageConfig(), Path(data))
+backend = choose(name, client, VerifierRuntime(client, bases), Path(data), image)
+sandbox = backend.start(image, Limits(lifetime_s=300))
+sandbox.execute(f"(setsid sleep {marker} &) ; sleep {marker} &", timeout_s=20)
+print("ready", flush=True)
+sandbox.execute(f"sleep {marker}", timeout_s=100)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +118,9 @@ class TestTheShellIsEnded:
     def test_misuse_the_shell_is_killed_between_two_commands(self, box: Sandbox) -> None:
         act(box, "(sleep 0.2; kill -9 $$) & sleep 0.1")
         time.sleep(0.5)
-        assert state(box) == "/ \n"
+        result = act(box, 'echo "$PWD $word"')
+        assert (result.output, result.shell_restarted) == ("/ \n", True)
+        assert not act(box, "true").shell_restarted
 
     def test_misuse_the_shell_is_stopped(self, box: Sandbox) -> None:
         result = act(box, "kill -STOP $$", timeout_s=0.5)
@@ -218,6 +237,7 @@ class TestTheShellWaits:
             "mkfifo /tmp/pipe$$; cat /tmp/pipe$$",
             "read line < <(sleep 1000)",
             "wait",
+            "set -o posix; while :; do sleep 1; done",
         ],
     )
     def test_misuse_endless(self, box: Sandbox, command: str) -> None:
@@ -328,3 +348,30 @@ class TestTheMachineIsUsedUp:
         result = act(spare, "bash -c 'kill -9 -1'; sleep 5")
         assert (result.exit_code, result.shell_restarted) == (137, True)
         assert state(spare) == "/ \n"
+
+
+def test_misuse_driver_killed(backend: Backend, image: str, data_folder: Path) -> None:
+    marker = str(100_000_000 + time.time_ns() % 100_000_000)
+    command = [sys.executable, "-c", DRIVER, str(PROJECT), str(data_folder), backend.name, image, marker]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "ready\n"
+        assert sleeping(marker) >= 2
+        driver.send_signal(signal.SIGKILL)
+    backend.reap()
+    patience = time.monotonic() + 20
+    while sleeping(marker) and time.monotonic() < patience:
+        time.sleep(0.1)
+    assert sleeping(marker) == 0
+    assert backend.reap() == 0
+
+
+def sleeping(marker: str) -> int:
+    """How many processes of this machine sleep for that long; the engine's own containers are among them."""
+    found = 0
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += one.read_bytes() == f"sleep\0{marker}\0".encode()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found

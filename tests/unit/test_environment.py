@@ -1,0 +1,49 @@
+"""What a command in a sandbox tells the agent and the row."""
+
+from __future__ import annotations
+
+from pipeline.agents import AGENTS
+from pipeline.environment import StepOutcome, told
+from pipeline.rollout import RolloutConfig, rollout
+from pipeline.types import TaskInstance
+from sandbox.types import ExecResult, FrozenState
+
+PLAIN = ExecResult(exit_code=0, output="out\n", output_bytes=4, truncated=False, timed_out=False, seconds=2.0)
+
+
+def test_a_plain_command_leaves_no_mark() -> None:
+    assert told(PLAIN) == StepOutcome(observation="out\n", exit_code=0, seconds=2.0)
+
+
+def test_a_replaced_shell_is_told_to_both() -> None:
+    outcome = told(PLAIN.model_copy(update={"shell_restarted": True}))
+    assert outcome.extra == {"shell_restarted": True}
+    assert outcome.observation.startswith("out\n\n[the shell ended")
+
+
+def test_a_time_limit_and_a_kill_for_memory_are_told() -> None:
+    outcome = told(PLAIN.model_copy(update={"exit_code": None, "timed_out": True, "oom_killed": True}))
+    assert outcome.extra == {"oom_killed": True}
+    assert outcome.observation == "out\n\n[stopped after 2 s: time limit]"
+
+
+class Marked:
+    """An environment whose every step has a mark."""
+
+    def reset(self) -> str:
+        return ""
+
+    def step(self, command: str) -> StepOutcome:
+        return told(PLAIN.model_copy(update={"shell_restarted": True}))
+
+    def outcome(self, reference: str) -> FrozenState:
+        return FrozenState(reference=reference, image_digest="sha256:1")
+
+    def close(self) -> None:
+        return None
+
+
+def test_the_mark_stands_on_the_step_of_the_trajectory(task: TaskInstance) -> None:
+    *acted, submitted = rollout(task, AGENTS["oracle"], Marked(), RolloutConfig()).steps
+    assert [step.extra for step in acted] == [{"shell_restarted": True}] * len(task.solution)
+    assert submitted.extra == {}
