@@ -9,47 +9,17 @@ import re
 import signal
 import subprocess
 import tarfile
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import docker
 import pytest
 
 from sandbox.engine import connect
+from tests.integration.engines import SCRIPT, bootstrap
 
 pytestmark = pytest.mark.docker
-
-SCRIPT = Path(__file__).resolve().parents[2] / "infra" / "bootstrap.sh"
-
-
-def bootstrap(data: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    variables = {name: value for name, value in os.environ.items() if name not in {"DOCKER_HOST", "TOUCHSTONE_DATA"}}
-    arguments = [str(SCRIPT), "--data", str(data), command]
-    return subprocess.run(
-        arguments, env={**variables, **environment}, capture_output=True, text=True, timeout=90, check=False
-    )
-
-
-@pytest.fixture
-def folder(data_folder: Path) -> Iterator[Callable[[], Path]]:
-    """Makes data folders beside the one in use, where an engine can live. At the end their engines are stopped."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can start an engine")
-    if Path("/var/run/docker.sock").exists():
-        pytest.skip("this machine has an engine of its own, beside which none is started")
-    data_folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=data_folder, prefix="bootstrap-") as parent:
-        made: list[Path] = []
-
-        def make() -> Path:
-            made.append(Path(parent) / str(len(made)))
-            return made[-1]
-
-        yield make
-        for data in made:
-            bootstrap(data, "down")
 
 
 def run_folder(data: Path) -> Path:

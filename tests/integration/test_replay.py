@@ -52,9 +52,7 @@ def test_every_judged_row_gets_its_verdict_again(project: Project) -> None:
     assert (report["same_verdict_rate"], report["differing"]) == (1.0, [])
 
 
-def test_an_attempt_that_lacks_its_last_command_is_reported_as_differing(
-    project: Project, backend: Backend
-) -> None:
+def test_an_attempt_that_lacks_its_last_command_is_reported_as_differing(project: Project, backend: Backend) -> None:
     row = passed(project)
     steps = tuple(step for step in row.trajectory.steps if step.action)[:-1]
     shortened = row.trajectory.model_copy(update={"steps": steps})
