@@ -92,8 +92,9 @@ class PtyFd:
 
     def send(self, data: bytes) -> None:
         """Type, as the protocol says."""
-        self._unsent.add(data)
-        self._flush()
+        if not self.ended:
+            self._unsent.add(data)
+            self._flush()
 
     def read(self, wait_s: float) -> bytes:
         """Output, as the protocol says."""
@@ -114,7 +115,8 @@ class PtyFd:
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the programs a new size."""
-        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        if not self._closed:
+            fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def awaits_input(self) -> bool | None:
         """Whether the program in the foreground is blocked reading the terminal."""

@@ -22,7 +22,10 @@ LONGEST_TITLE = 500
 # Private modes that switch to the alternate screen; 1049 and 1047 clear it, 1049 keeps the cursor too.
 ALTERNATE_MODES = frozenset({47, 1047, 1049})
 _SAVE_CURSOR_MODE = 1048
-_COLUMN_MODES = frozenset({3, 5})
+# pyte numbers private modes as others shifted, so one could be set by the other's number. Cursor keys, origin, wrapping
+# and the sight of the cursor; insertion and new lines.
+_PRIVATE_MODES = frozenset({1, 6, 7, 25})
+_PUBLIC_MODES = frozenset({4, 20})
 APPLICATION_KEYS = 1 << 5
 
 
@@ -124,20 +127,34 @@ class Cells(pyte.Screen):
         if final in "hl":
             self._switch(numbers, private=bool(mark), on=final == "h")
         elif final in "JK":
-            if numbers[0] <= 3:
+            if numbers[0] <= (3 if final == "J" else 2):
                 (self.erase_in_display if final == "J" else self.erase_in_line)(numbers[0])
         elif not mark and (act := _CSI.get(final)) is not None:
             act(self, [*numbers, 0])
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
         """Blank the row from the cursor (0), up to it (1) or all of it (2)."""
-        if how <= 2:
-            super().erase_in_line(how)
+        first = self.cursor.x if how == 0 else 0
+        last = self.cursor.x if how == 1 else self.columns
+        line = self.buffer[self.cursor.y]
+        for x in [x for x in line if first <= x <= last]:
+            del line[x]
 
     def erase_in_display(self, how: int = 0, *args: object, **kwargs: object) -> None:
         """Blank the screen from the cursor (0), up to it (1) or all of it (2); 3 is the history, which is not kept."""
-        if how <= 2:
-            super().erase_in_display(how)
+        if how == 3:
+            return
+        first = self.cursor.y + 1 if how == 0 else 0
+        last = self.cursor.y - 1 if how == 1 else self.lines
+        for y in [y for y in self.buffer if first <= y <= last]:
+            del self.buffer[y]
+        if how < 2:
+            self.erase_in_line(how)
+
+    def insert_characters(self, count: int | None = None) -> None:
+        """Move the rest of the row to the right; what leaves it is gone."""
+        super().insert_characters(count)
+        self.buffer[self.cursor.y].pop(self.columns, None)
 
     def _switch(self, numbers: list[int], *, private: bool, on: bool) -> None:
         for number in numbers:
@@ -145,7 +162,7 @@ class Cells(pyte.Screen):
                 self._alternate(on, number == 1049)
             elif private and number == _SAVE_CURSOR_MODE:
                 (self.save_cursor if on else self.restore_cursor)()
-            elif not (private and number in _COLUMN_MODES):
+            elif number in (_PRIVATE_MODES if private else _PUBLIC_MODES):
                 (self.set_mode if on else self.reset_mode)(number, private=private)
 
     def _alternate(self, on: bool, with_cursor: bool) -> None:
@@ -156,7 +173,7 @@ class Cells(pyte.Screen):
             self.buffer.clear()
         elif not on and self.primary is not None:
             self.buffer.clear()
-            self.buffer.update(self.primary)
+            self.buffer.update({y: line for y, line in self.primary.items() if y < self.lines})
             self.primary = None
             if with_cursor:
                 self.restore_cursor()
@@ -199,10 +216,8 @@ class Cells(pyte.Screen):
             self.set_title("".join(char for char in rest if char.isprintable())[:LONGEST_TITLE])
 
     def designate(self, designator: str, designated: str) -> None:
-        """Choose a character set, or fill the screen for alignment."""
-        if designator == "#" and designated == "8":
-            self.alignment_display()
-        elif designator in ("(", ")"):
+        """Choose a character set."""
+        if designator in ("(", ")"):
             table = charsets.VT100_MAP if designated == "0" else charsets.LAT1_MAP
             if designator == "(":
                 self.g0_charset = table
@@ -217,15 +232,14 @@ class Cells(pyte.Screen):
     def scroll(self, count: int, up: bool) -> None:
         """Move the rows within the margins; the cursor stays."""
         top, bottom = self.margins or Margins(0, self.lines - 1)
-        x, y = self.cursor.x, self.cursor.y
-        self.cursor.y = bottom if up else top
-        for _ in range(min(count, bottom - top + 1)):
-            (self.index if up else self.reverse_index)()
-        self.cursor.x, self.cursor.y = x, y
+        moved = {y: self.buffer.pop(y) for y in range(top, bottom + 1) if y in self.buffer}
+        for y, line in moved.items():
+            if top <= (place := y - count if up else y + count) <= bottom:
+                self.buffer[place] = line
 
     def repeat(self, count: int) -> None:
-        """Print the last character again."""
-        self.draw(self._last * min(count, self.lines * self.columns))
+        """Print the last character again, at most a row of them."""
+        self.draw(self._last * min(count, self.columns))
 
     def next_line(self) -> None:
         """To the start of the next row."""
@@ -234,8 +248,8 @@ class Cells(pyte.Screen):
 
     def forward_tab(self, count: int) -> None:
         """To a later tab stop."""
-        for _ in range(min(count, self.columns)):
-            self.tab()
+        stops = sorted(stop for stop in self.tabstops if stop > self.cursor.x)
+        self.cursor.x = min(stops[count - 1] if count <= len(stops) else self.columns, self.columns - 1)
 
     def back_tab(self, count: int) -> None:
         """To an earlier tab stop."""
@@ -288,7 +302,7 @@ def _cell(data: str) -> Char:
 
 CONTROLS: dict[str, Callable[[Cells], None]] = {
     "\b": Cells.backspace,
-    "\t": Cells.tab,
+    "\t": lambda cells: cells.forward_tab(1),
     "\n": Cells.linefeed,
     "\v": Cells.linefeed,
     "\f": Cells.linefeed,

@@ -103,7 +103,6 @@ def shown(text: str, rows: int = 4, columns: int = 10) -> Screen:
         ("shell\x1b[?1049hfull", ("     full", "", "", "")),
         ("shell\x1b[?1049h\x1b[Hfull\x1b[?1049l!", ("shell!", "", "", "")),
         ("text\x1bcnew", ("new", "", "", "")),
-        ("\x1b#8\x1b[2;1H\x1b[J", ("E" * 10, "", "", "")),
     ],
 )
 def test_the_screen_shows(written: str, rows: tuple[str, ...]) -> None:
