@@ -14,6 +14,7 @@ import hmac
 import json
 import linecache
 import os
+import pwd
 import shutil
 import signal
 import sys
@@ -178,7 +179,8 @@ def main() -> int:
     # The library behind it reads its configuration now, from the file that the launcher names.
     signature = hmac.new(nonce, digestmod=hashlib.sha256)
     verdict_out = _take_standard_streams()
-    own = {name: os.environ[name] for name in ("HOME", "PATH", "HOSTNAME") if name in os.environ}  # noqa: TID251
+    own = {name: os.environ[name] for name in ("PATH", "HOSTNAME") if name in os.environ}  # noqa: TID251
+    own["HOME"] = _home()
     started = time.monotonic()
     recorder = Recorder()
     exit_code = _run_pytest(request, own | request["environment"], recorder)
@@ -193,6 +195,14 @@ def main() -> int:
     with os.fdopen(verdict_out, "wb") as out:
         out.write(signature.hexdigest().encode() + b" " + body + b"\n")
     return 0
+
+
+def _home() -> str:
+    """What an engine would have found, had it been left to read accounts that an agent may have written."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir or "/"
+    except KeyError:
+        return "/"
 
 
 def _read(count: int) -> bytes:

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* What programs under test need to know about their machine; the runner hands it on and reads none of it. */
-static const char *const KEPT[] = {"HOME=", "PATH=", "HOSTNAME="};
+static const char *const KEPT[] = {"PATH=", "HOSTNAME="};
 enum { KEPT_COUNT = sizeof KEPT / sizeof *KEPT };
 
 static char *below(const char *root, const char *name) {

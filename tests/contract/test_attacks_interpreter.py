@@ -149,7 +149,7 @@ TRAPS: dict[str, tuple[str, str]] = {
     ),
     "preload": (
         f"{library('preload')}; printf '/traps/preload.so\\n/traps/faketime.so\\n' > /etc/ld.so.preload",
-        "true",
+        "env true",
     ),
 }
 # What makes a careless verifier fall into the traps: it looks up a user, and loads what is usually loaded.
