@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import select
 import ssl
+from collections.abc import Callable
 
 import docker
 from docker.errors import APIError, NotFound
@@ -34,13 +35,21 @@ done 2>/dev/null"""
 
 
 def open_terminal(
-    client: docker.DockerClient, container: str, workdir: str, *, rows: int = 24, columns: int = 80, user: str = ""
+    client: docker.DockerClient,
+    container: str,
+    workdir: str,
+    check: Callable[[], None],
+    *,
+    rows: int = 24,
+    columns: int = 80,
+    user: str = "",
 ) -> Terminal:
     """A terminal with bash, or sh where there is none, in `workdir` of a running container.
 
-    Raises SandboxUnavailable when no shell can be started.
+    `check` is called when the shell is over. It raises SandboxUnavailable when the container was ended from outside, so
+    that this is never taken for something the shell did. Raises SandboxUnavailable when no shell can be started.
     """
-    stream = ContainerPty(client, container, workdir, rows, columns, user)
+    stream = ContainerPty(client, container, workdir, (rows, columns), user, check)
     return Terminal(stream, rows, columns)
 
 
@@ -83,15 +92,22 @@ class ContainerPty:
     """Implements `sandbox.pty_stream.PtyStream` with an exec of an engine."""
 
     def __init__(
-        self, client: docker.DockerClient, container: str, workdir: str, rows: int, columns: int, user: str
+        self,
+        client: docker.DockerClient,
+        container: str,
+        workdir: str,
+        size: tuple[int, int],
+        user: str,
+        check: Callable[[], None],
     ) -> None:
-        self._client = client
         self._api = client.api
         self._container = container
+        self._check = check
+        self._checked = False
         self._closed = False
         self._early = b""
         with engine_call("opening a terminal"):
-            command = start_command(workdir, rows, columns)
+            command = start_command(workdir, *size)
             self._exec: str = self._api.exec_create(
                 container, command, stdin=True, tty=True, environment=ENVIRONMENT, user=user
             )["Id"]
@@ -99,7 +115,7 @@ class ContainerPty:
         try:
             self._shell = self._started()
             # Not every image has stty.
-            self.resize(rows, columns)
+            self.resize(*size)
             self._process = self._host_process()
         except BaseException:
             self._stream.close()
@@ -120,7 +136,11 @@ class ContainerPty:
         if self._closed:
             return b""
         early, self._early = self._early, b""
-        return early or self._stream.read_raw(wait_s)
+        data = early or self._stream.read_raw(wait_s)
+        if self._stream.ended and not self._checked:
+            self._check()
+            self._checked = True
+        return data
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the programs a new size; a shell that is over has none."""

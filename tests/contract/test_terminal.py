@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import docker
 import pytest
@@ -12,7 +13,7 @@ from sandbox.container_terminal import open_terminal
 from sandbox.containers import Containers, Role
 from sandbox.errors import SandboxUnavailable
 from sandbox.images import ImageBuilder
-from sandbox.streams import Deadline
+from sandbox.streams import Deadline, engine_call
 from sandbox.terminal import Terminal, TerminalState
 from sandbox.types import BuildLimits, ImageSpec, Limits
 
@@ -39,6 +40,23 @@ def container(client: docker.DockerClient, builder: ImageBuilder) -> Iterator[st
 
 
 @pytest.fixture
+def opened(client: docker.DockerClient, container: str) -> Callable[..., Terminal]:
+    """Opens terminals."""
+
+    def start(workdir: str = WORKDIR, **options: Any) -> Terminal:
+        return open_terminal(client, container, workdir, lambda: running(client, container), **options)
+
+    return start
+
+
+def running(client: docker.DockerClient, container: str) -> None:
+    """Raises SandboxUnavailable for a container that does not run."""
+    with engine_call("looking at a container"):
+        if not client.api.inspect_container(container)["State"]["Running"]:
+            raise SandboxUnavailable("it was stopped")
+
+
+@pytest.fixture
 def inspect(client: docker.DockerClient, container: str) -> Callable[[str], str]:
     """Output of a command beside the terminal."""
 
@@ -50,9 +68,9 @@ def inspect(client: docker.DockerClient, container: str) -> Callable[[str], str]
 
 
 @pytest.fixture
-def terminal(client: docker.DockerClient, container: str) -> Iterator[Terminal]:
+def terminal(opened: Callable[..., Terminal]) -> Iterator[Terminal]:
     """A shell at its prompt."""
-    with open_terminal(client, container, WORKDIR) as terminal:
+    with opened() as terminal:
         assert until(terminal, "done").status == "done"
         yield terminal
 
@@ -92,8 +110,8 @@ class TestShell:
         assert typed(terminal, "cd /usr; NAME=kept; (exit 3)").exit_code == 3
         assert "/usr kept 3" in typed(terminal, 'echo "$PWD $NAME $?"').screen.rows
 
-    def test_it_has_the_size_asked_for_and_the_next_one(self, client: docker.DockerClient, container: str) -> None:
-        with open_terminal(client, container, WORKDIR, rows=50, columns=132) as terminal:
+    def test_it_has_the_size_asked_for_and_the_next_one(self, opened: Callable[..., Terminal]) -> None:
+        with opened(rows=50, columns=132) as terminal:
             until(terminal, "done")
             assert "50 132" in typed(terminal, "stty size").screen.rows
             terminal.resize(30, 100)
@@ -106,35 +124,46 @@ class TestShell:
         state = terminal.wait(ENOUGH_S, quiet_s=1)
         assert {"one", "two"} <= set(state.screen.rows)
 
-    def test_another_user_can_have_it(self, client: docker.DockerClient, container: str) -> None:
-        with open_terminal(client, container, "/", user="nobody") as terminal:
+    def test_another_user_can_have_it(self, opened: Callable[..., Terminal]) -> None:
+        with opened("/", user="nobody") as terminal:
             until(terminal, "done")
             assert "nobody" in typed(terminal, "id -un").screen.rows
 
-    def test_a_missing_working_directory_is_no_reason_to_run_nothing(
-        self, client: docker.DockerClient, container: str
-    ) -> None:
-        with open_terminal(client, container, "/missing") as terminal:
+    def test_a_missing_working_directory_is_no_reason_to_run_nothing(self, opened: Callable[..., Terminal]) -> None:
+        with opened("/missing") as terminal:
             assert until(terminal, "done").status == "done"
 
-    def test_closing_ends_what_runs(
-        self, client: docker.DockerClient, container: str, inspect: Callable[[str], str]
-    ) -> None:
-        terminal = open_terminal(client, container, WORKDIR)
+    def test_closing_ends_what_runs(self, opened: Callable[..., Terminal], inspect: Callable[[str], str]) -> None:
+        terminal = opened()
         until(terminal, "done")
         typed(terminal, "bash -c 'trap \"\" HUP INT TERM; while :; do sleep 1; done; : stub'born", "idle")
-        assert "stubborn" in inspect("ps -e -o args | grep stub'bor'n")
+        assert "stubborn" in inspect("ps -e -o args | grep 'stub[b]orn'")
         terminal.close()
         terminal.close()
         assert (
-            inspect("for i in 1 2 3 4 5 6 7 8 9; do ps -e -o args | grep -q stub'bor'n || exit; sleep 0.3; done; echo")
+            inspect(
+                "for i in 1 2 3 4 5 6 7 8 9; do ps -e -o args | grep -q 'stub[b]orn' || exit; sleep 0.3; done; echo"
+            )
             == ""
         )
         assert terminal.wait(1).status == "shell_exited"
 
-    def test_a_container_that_is_gone_is_our_fault(self, client: docker.DockerClient) -> None:
-        with pytest.raises(SandboxUnavailable):
-            open_terminal(client, "no-such-container", "/")
+    def test_a_container_that_is_stopped_from_outside_is_not_the_end_of_a_shell(
+        self, client: docker.DockerClient, image: str
+    ) -> None:
+        containers = Containers(client)
+        container = containers.run(image, LIMITS, Role(command=["sleep", "60"]))
+        try:
+            terminal = open_terminal(client, container, "/", lambda: running(client, container))
+            until(terminal, "done")
+            client.api.kill(container)
+            with pytest.raises(SandboxUnavailable, match="it was stopped"):
+                until(terminal, "shell_exited")
+            terminal.close()
+            with pytest.raises(SandboxUnavailable, match="opening a terminal"):
+                open_terminal(client, container, "/", lambda: running(client, container))
+        finally:
+            containers.remove(container)
 
 
 class TestPrograms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.escape_grammar import unfinished
@@ -142,6 +142,7 @@ def test_an_empty_screen_says_nothing() -> None:
     assert clean("a\x1b[?1049h\x1b[2J\x1b[?1049lb") == "ab"
 
 
+@settings(deadline=None)
 @given(st.lists(FRAGMENTS | st.text(max_size=5), max_size=40).map("".join))
 def test_clean_text_stays_as_it_is(written: str) -> None:
     once = clean(written)
@@ -149,6 +150,7 @@ def test_clean_text_stays_as_it_is(written: str) -> None:
     assert not any((char < " " and char not in "\t\n") or "\x7f" <= char <= "\x9f" for char in once)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"])))
 def test_text_without_controls_is_left_alone(text: str) -> None:
     assert clean(text) == text

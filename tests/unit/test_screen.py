@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.floods import MOST, WORTHWHILE, shortened
@@ -130,6 +130,7 @@ def test_a_smaller_screen_keeps_the_row_of_the_cursor() -> None:
     assert model.snapshot().rows == ("3", "4x", "")
 
 
+@settings(deadline=None)
 @given(st.lists(FRAGMENTS, max_size=60).map("".join), st.integers(1, 5), st.integers(1, 12), st.integers(1, 5))
 def test_misuse_no_input_breaks_the_screen(text: str, rows: int, columns: int, new_rows: int) -> None:
     model = ScreenModel(rows, columns)

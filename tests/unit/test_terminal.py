@@ -15,7 +15,7 @@ import pytest
 from sandbox.pty_stream import MOST_UNSENT, PtyFd
 from sandbox.streams import Deadline
 from sandbox.terminal import MOST_KEYS, Terminal, TerminalState
-from sandbox.terminal_shell import ENVIRONMENT, STARTED, Marks, start_command
+from sandbox.terminal_shell import ENVIRONMENT, START, STARTED, Marks, start_command
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -141,6 +141,14 @@ def test_a_program_without_a_shell_ends_the_terminal(opened: Opener) -> None:
     terminal, _ = opened("echo", "over")
     assert until(terminal, "shell_exited").screen.rows[0] == "over"
     assert until(terminal, "shell_exited").status == "shell_exited"
+
+
+def test_an_image_without_bash_and_stty_has_a_terminal_too(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    terminal, _ = opened(str(tmp_path / "sh"), "-c", f"PATH={tmp_path}\n{START}", "sh", str(tmp_path), "24", "80")
+    until(terminal, "waiting_input")
+    terminal.send("echo o'n'e\r")
+    assert "one" in until(terminal, "waiting_input").screen.rows
 
 
 def test_misuse_keys_for_a_program_that_reads_nothing_are_refused_in_the_end(opened: Opener) -> None:
