@@ -31,6 +31,8 @@ POLITE_ATTEMPTS = 2
 PAUSE_S = 0.1
 # Output that others write meanwhile must not hold a finished command.
 DRAIN_S = 0.5
+# What nobody reads as a status may have been forged without end.
+LONGEST_STATUS = 10_000
 CANNOT_RUN = 126
 KILLED = 137
 
@@ -93,7 +95,6 @@ class _Event:
     kind: Literal["ready", "exit", "gone", "lost"]
     code: int
     """Exit code, or the pid of `ready`."""
-    number: int = 0
 
 
 class Shell:
@@ -124,8 +125,8 @@ class Shell:
             return _refused(f"bash: {error}", clock)
         output = OutputBuffer()
         try:
-            channel = self._send(request, output)
-            return self._finish(channel, output, Deadline(timeout_s))
+            channel, clock = self._send(request, output, timeout_s)
+            return self._finish(channel, output, clock)
         except ShellUnstartable as error:
             return _refused(str(error), clock)
         except SandboxUnavailable:
@@ -136,13 +137,17 @@ class Shell:
         """Give the connection back. What runs in the sandbox is not ended by this."""
         self._drop()
 
-    def _send(self, request: bytes, output: OutputBuffer) -> Channel:
-        """Hand the request to a living shell; what background jobs wrote since the last command is output too."""
+    def _send(self, request: bytes, output: OutputBuffer, timeout_s: float) -> tuple[Channel, Deadline]:
+        """Hand the request to a living shell; the clock of the command, which never starts after the command.
+
+        What background jobs wrote since the last command is output too.
+        """
         for _ in range(START_ATTEMPTS):
             if self._channel is not None:
                 self._notice(self._channel, output)
             channel = self._started()
             self._number += 1
+            clock = Deadline(timeout_s)
             try:
                 channel.send(b"%d\n" % self._number + request)
             except SandboxUnavailable:
@@ -150,13 +155,14 @@ class Shell:
                 self._lost = True
                 self._drop()
                 continue
-            return channel
+            return channel, clock
         raise ShellUnstartable("the shell ends before it can run a command")
 
     def _notice(self, channel: Channel, output: OutputBuffer) -> None:
         """Learn that a shell, or all of the channel, was ended between two commands."""
         channel.read(self._sinks(output), 0)
-        if self._pid and (channel.ended or self._status.take(self._number) is not None):
+        event = self._status.take(self._number)
+        if self._pid and (channel.ended or (event is not None and event.kind == "gone")):
             self._pid, self._lost = 0, True
         if channel.ended:
             self._drop()
@@ -298,7 +304,7 @@ class _Status:
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes."""
-        self._text += chunk
+        self._text = (self._text + chunk)[-LONGEST_STATUS:]
 
     def take(self, number: int) -> _Event | None:
         """The next event, without what was said about commands before `number`."""
@@ -307,7 +313,7 @@ class _Status:
             if match := re.fullmatch(rb"(ready|gone) (\d{1,10})", line):
                 return _Event("ready" if match[1] == b"ready" else "gone", int(match[2]))
             if (match := re.fullmatch(rb"exit (\d{1,10}) (\d{1,3})", line)) and int(match[1]) == number:
-                return _Event("exit", int(match[2]), number)
+                return _Event("exit", int(match[2]))
         return None
 
 
