@@ -30,7 +30,7 @@ class Footprint:
     """Names that differ for things that differ: a process has its start time beside its number, a file its inode."""
 
     processes: frozenset[str]
-    """In sandboxes, of the driver, without a parent, or of an OCI runtime."""
+    """In sandboxes, below the driver, orphans of its session, or of an OCI runtime."""
     mounts: frozenset[str]
     """In the namespaces of the driver, of its children and of the engine."""
     cgroups: frozenset[str]
@@ -60,13 +60,15 @@ class Footprint:
 
 def look(backend: Backend, client: docker.DockerClient, engine_socket: Path, data: Path) -> Footprint:
     """What is there now. Needs root to see all of it."""
-    engine, table = _listener(engine_socket), processes()
-    watched = [*family(os.getpid(), table), table[engine]]
+    table = processes()
+    # An engine outside of our container has no number here, and what it mounts cannot be seen.
+    engine = [table[pid] for pid in (_listener(engine_socket),) if pid in table]
+    watched = [*family(os.getpid(), table), *engine]
     containers = client.api.containers(all=True)
     return Footprint(
         processes=frozenset(_of_sandboxes(table)),
         mounts=frozenset(_mounts_of(watched)),
-        cgroups=frozenset(_folders(Path(f"/proc/{engine}/root/sys/fs/cgroup"))),
+        cgroups=frozenset(folder for process in watched for folder in _cgroups(process)),
         network=frozenset(_network()),
         containers=frozenset(f"{one['Names']} {one['Id']}" for one in containers),
         states=frozenset(backend.states()),
@@ -91,6 +93,7 @@ class Process:
     pid: int
     name: str
     parent: int
+    session: int
     start: int
     """Clock ticks since boot: tells apart processes that had the same number."""
     namespaces: tuple[int | None, int | None]
@@ -120,6 +123,7 @@ def _process(folder: Path) -> Process | None:
         pid=int(folder.name),
         name=text[text.index("(") + 1 : text.rindex(")")],
         parent=int(fields_after[1]),
+        session=int(fields_after[3]),
         start=int(fields_after[19]),
         namespaces=(_namespace(folder, "pid"), _namespace(folder, "mnt")),
     )
@@ -141,9 +145,14 @@ def _of_sandboxes(table: dict[int, Process]) -> Iterator[str]:
     here = os.stat("/proc/self/ns/pid").st_ino
     ours = {process.pid for process in family(os.getpid(), table)}
     for process in table.values():
-        elsewhere = process.namespaces[0] not in (None, here)
-        if process.pid in ours or elsewhere or process.parent == 1 or process.name.startswith(RUNTIMES):
-            yield f"{process.pid} {process.name} since {process.start}"
+        reasons = {
+            "below the driver": process.pid in ours,
+            "in a sandbox": process.namespaces[0] not in (None, here),
+            "an orphan": process.parent == 1 and process.session == os.getsid(0),
+            "a runtime": process.name.startswith(RUNTIMES),
+        }
+        if why := [reason for reason, holds in reasons.items() if holds]:
+            yield f"{process.pid} {process.name} since {process.start}, {' and '.join(why)}"
 
 
 def _mounts_of(watched: list[Process]) -> Iterator[str]:
@@ -158,9 +167,11 @@ def _mounts_of(watched: list[Process]) -> Iterator[str]:
             yield f"{target} ({device}, number {number} in {namespace})"
 
 
-def _folders(place: Path) -> Iterator[str]:
-    for folder, _, _ in os.walk(place):
-        yield folder
+def _cgroups(process: Process) -> Iterator[str]:
+    """All control groups as this process sees them: an engine of ours has mounts of its own for them."""
+    root = Path(f"/proc/{process.pid}/root")
+    for folder, _, _ in os.walk(root / "sys/fs/cgroup"):
+        yield f"/{Path(folder).relative_to(root)}"
 
 
 def _network() -> Iterator[str]:
