@@ -31,8 +31,6 @@ FROZEN_LABEL = "touchstone.frozen"
 _REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 # An engine writes down the end of a container a little after it acts on it.
 EVENT_S, ENDING_S = 2.0, 0.5
-# An engine copies output and status apart from each other: output may come this much later.
-SETTLE_S = 0.003
 
 
 class ContainerSandbox:
@@ -57,7 +55,8 @@ class ContainerSandbox:
         self._container = containers.run(image, limits, Role(command=["sleep", str(limits.lifetime_s)]))
         self._opened = False
         self._processes = ContainerProcesses(containers, self._container, self._restart)
-        self._shell = Shell(self._open_channel, self._processes, settle_s=SETTLE_S)
+        # An engine copies the two streams of an exec apart from each other.
+        self._shell = Shell(self._open_channel, self._processes, overtaking=True)
 
     @property
     def image_digest(self) -> str:
@@ -75,7 +74,8 @@ class ContainerSandbox:
     def terminal(self, *, rows: int = 24, columns: int = 80) -> Terminal:
         """A terminal with a shell of its own, beside the shell of `execute`. Raises SandboxUnavailable."""
         self._check_open()
-        return open_terminal(self._containers.client, self._container, self._workdir, rows=rows, columns=columns)
+        client = self._containers.client
+        return open_terminal(client, self._container, self._workdir, self._check_end, rows=rows, columns=columns)
 
     def snapshot(self, reference: str) -> str:
         """Keep a copy of the file system under `reference` while everything goes on; the container.
@@ -174,11 +174,19 @@ class ContainerSandbox:
 
         Raises SandboxUnavailable when it ended for another reason.
         """
+        self._check_reason()
+        return self._boot()
+
+    def _check_end(self) -> None:
+        """Raises SandboxUnavailable when the container is over for a reason that is not its own commands."""
+        if self._is_ending():
+            self._check_reason()
+
+    def _check_reason(self) -> None:
         if self._lifetime.left <= 0:
             raise SandboxUnavailable(f"the sandbox is over: its lifetime of {self._limits.lifetime_s} s has passed")
         if not self._ended_itself():
             raise SandboxUnavailable("the container was stopped from outside")
-        return self._boot()
 
     def _ended_itself(self) -> bool:
         """Whether the container ended without anybody asking the engine for it.

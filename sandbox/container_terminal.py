@@ -42,14 +42,13 @@ def open_terminal(
     *,
     rows: int = 24,
     columns: int = 80,
-    user: str = "",
 ) -> Terminal:
     """A terminal with bash, or sh where there is none, in `workdir` of a running container.
 
     `check` is called when the shell is over. It raises SandboxUnavailable when the container was ended from outside, so
     that this is never taken for something the shell did. Raises SandboxUnavailable when no shell can be started.
     """
-    stream = ContainerPty(client, container, workdir, (rows, columns), user, check)
+    stream = ContainerPty(client, container, workdir, (rows, columns), check)
     return Terminal(stream, rows, columns)
 
 
@@ -97,7 +96,6 @@ class ContainerPty:
         container: str,
         workdir: str,
         size: tuple[int, int],
-        user: str,
         check: Callable[[], None],
     ) -> None:
         self._api = client.api
@@ -108,9 +106,9 @@ class ContainerPty:
         self._early = b""
         with engine_call("opening a terminal"):
             command = start_command(workdir, *size)
-            self._exec: str = self._api.exec_create(
-                container, command, stdin=True, tty=True, environment=ENVIRONMENT, user=user
-            )["Id"]
+            self._exec: str = self._api.exec_create(container, command, stdin=True, tty=True, environment=ENVIRONMENT)[
+                "Id"
+            ]
             self._stream = _RawStream(client, f"/exec/{self._exec}/start")
         try:
             self._shell = self._started()

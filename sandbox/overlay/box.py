@@ -12,7 +12,7 @@ from sandbox.errors import SandboxUnavailable
 from sandbox.output import OutputBuffer
 from sandbox.overlay.keeper import Connection, Keeper, Refusal
 from sandbox.overlay.pipes import Pipes
-from sandbox.overlay.spec import Place, Program, container_spec
+from sandbox.overlay.spec import Place, Program, container_spec, process_spec
 from sandbox.streams import Deadline
 from sandbox.types import Limits
 
@@ -83,6 +83,18 @@ class Box:
             pipes.close()
             raise
         return pipes
+
+    def terminal(self, program: Program) -> tuple[int, int]:
+        """Start another program in the running container; the master of its terminal and a pidfd of it.
+
+        Raises SandboxUnavailable.
+        """
+        process = json.dumps(process_spec(self._ground.engine_spec, program, terminal=True))
+        try:
+            master, handle = self.connection.ask_for_descriptors("terminal", process=process)
+        except Refusal as error:
+            raise SandboxUnavailable(f"opening a terminal: {error}") from error
+        return master, handle
 
     def ask(self, do: str, descriptors: tuple[int, ...] = (), **values: object) -> Any:
         """What the keeper answers. Raises SandboxUnavailable also when it refuses."""

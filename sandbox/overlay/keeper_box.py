@@ -139,20 +139,24 @@ class Box:
         if ancestor is not None:
             processes.send([ancestor, *processes.descendants(group, {ancestor})], signal.SIGKILL)
 
-    def terminal(self, program: list[str], environment: dict[str, str]) -> tuple[int, int]:
-        """Start another program, on a pseudo-terminal; its master and a pidfd of the program. Raises Refused."""
+    def terminal(self, process: str) -> tuple[int, int]:
+        """Start another program in the container, on a pseudo-terminal; its master and a pidfd of the program.
+
+        `process` is the runtime's description of it. Raises Refused.
+        """
         bundle = f"{self._room.place}/{self._path('bundle')}"
         with tempfile.TemporaryDirectory(dir=bundle) as folder, socket.socket(socket.AF_UNIX) as listening:
             # The path of a socket may have 108 bytes, and the data folder may lie deep.
-            listening.bind(f"/proc/self/cwd/{os.path.relpath(folder, self._room.place)}/tty")
+            near = f"/proc/{os.getpid()}/cwd/{os.path.relpath(folder, self._room.place)}"
+            listening.bind(f"{near}/tty")
             listening.listen(1)
             listening.settimeout(PATIENCE_S)
-            options = [option for name, value in environment.items() for option in ("--env", f"{name}={value}")]
+            Path(folder, "process.json").write_text(process)
             done = subprocess.run(
                 [
                     *(self._room.runtime, "--root", f"{self._room.place}/state", "exec", "--tty", "--detach"),
-                    *("--console-socket", f"{folder}/tty", "--pid-file", f"{folder}/pid", "--cwd", "/"),
-                    *(*options, self._identity, *program),
+                    *("--console-socket", f"{near}/tty", "--pid-file", f"{folder}/pid"),
+                    *("--process", f"{folder}/process.json", self._identity),
                 ],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

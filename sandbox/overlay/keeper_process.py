@@ -107,7 +107,7 @@ def _on_box(box: Box, do: str, request: wire.Message, descriptors: list[int]) ->
     if do == "snapshot":
         return {"value": box.snapshot(request["target"], request["below"])}, ()
     if do == "terminal":
-        return {}, box.terminal(request["program"], request["environment"])
+        return {}, box.terminal(request["process"])
     if do == "end_session":
         box.end_session(request["leader"])
         return {}, ()
@@ -118,7 +118,7 @@ def _on_box(box: Box, do: str, request: wire.Message, descriptors: list[int]) ->
         return {}, ()
     if do == "freeze":
         return {"value": box.freeze(request["target"], request["below"])}, ()
-    plain = {"oom_kills": box.oom_kills, "changes": box.changes}
+    plain = {"oom_kills": box.oom_kills, "changes": box.changes, "running": box.running}
     if do not in plain:
         raise Refused(f"{do} is nothing that a keeper does")
     return {"value": plain[do]()}, ()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandbox.errors import SandboxUnavailable
 from sandbox.overlay.box import Box
-from sandbox.overlay.keeper import Refusal
+from sandbox.overlay.spec import Program
 from sandbox.pty_stream import PtyFd
 from sandbox.streams import Deadline
 from sandbox.terminal_shell import ENVIRONMENT, STARTED, start_command
@@ -28,13 +28,10 @@ class OverlayPty(PtyFd):
     def __init__(self, box: Box, workdir: str, rows: int, columns: int) -> None:
         """Raises SandboxUnavailable when no shell can be started."""
         self._box = box
-        program = start_command(workdir, rows, columns)
-        try:
-            master, handle = box.connection.ask_for_descriptors("terminal", program=program, environment=ENVIRONMENT)
-        except Refusal as error:
-            raise SandboxUnavailable(f"opening a terminal: {error}") from error
+        master, handle = box.terminal(Program(start_command(workdir, rows, columns), environment=ENVIRONMENT))
         super().__init__(master, _pid_behind(handle))
         self._early = b""
+        self._checked = False
         try:
             self._leader = self._started()
             self.resize(rows, columns)
@@ -45,7 +42,12 @@ class OverlayPty(PtyFd):
     def read(self, wait_s: float) -> bytes:
         """Output, as the protocol says; what came while the shell started is the first."""
         early, self._early = self._early, b""
-        return early or super().read(wait_s)
+        data = early or super().read(wait_s)
+        if self.ended and not self._closed and not self._checked:
+            # A sandbox that is gone has not ended its shell by itself. Raises SandboxUnavailable.
+            self._box.ask("running")
+            self._checked = True
+        return data
 
     def close(self) -> None:
         """Kill what the shell started and has not given a session of its own, and give the descriptor back."""

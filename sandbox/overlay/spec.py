@@ -73,7 +73,7 @@ def container_spec(engine: dict[str, Any], place: Place, program: Program, limit
     spec = copy.copy(engine)
     spec.pop("hooks", None)
     spec["root"] = {"path": place.root}
-    spec["process"] = _process(engine["process"], program)
+    spec["process"] = process_spec(engine, program)
     spec["mounts"] = [one for one in engine["mounts"] if one["type"] != "bind"] + _mounts(program)
     linux = copy.copy(engine["linux"])
     linux["cgroupsPath"] = place.group
@@ -90,9 +90,15 @@ def container_spec(engine: dict[str, Any], place: Place, program: Program, limit
     return spec
 
 
-def _process(engine: dict[str, Any], program: Program) -> dict[str, Any]:
-    environment = dict(pair.partition("=")[::2] for pair in engine["env"]) | dict(program.environment)
-    return engine | {"args": program.arguments, "env": [f"{name}={value}" for name, value in environment.items()]}
+def process_spec(engine: dict[str, Any], program: Program, *, terminal: bool = False) -> dict[str, Any]:
+    """What runs in a container and with which rights, from the engine's configuration of a whole container."""
+    process: dict[str, Any] = engine["process"]
+    environment = dict(pair.partition("=")[::2] for pair in process["env"]) | dict(program.environment)
+    return process | {
+        "args": program.arguments,
+        "env": [f"{name}={value}" for name, value in environment.items()],
+        "terminal": terminal,
+    }
 
 
 def _mounts(program: Program) -> list[dict[str, object]]:

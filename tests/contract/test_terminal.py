@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import docker
 import pytest
 
 from sandbox.base_images import BaseImageConfig
-from sandbox.container_terminal import open_terminal
-from sandbox.containers import Containers, Role
 from sandbox.errors import SandboxUnavailable
 from sandbox.images import ImageBuilder
-from sandbox.streams import Deadline, engine_call
+from sandbox.protocol import Backend, Sandbox
+from sandbox.streams import Deadline
 from sandbox.terminal import Terminal, TerminalState
 from sandbox.types import BuildLimits, ImageSpec, Limits
 
@@ -29,48 +26,25 @@ ENOUGH_S = 20
 
 
 @pytest.fixture(scope="module")
-def container(client: docker.DockerClient, builder: ImageBuilder) -> Iterator[str]:
-    """A container as sandboxes are, with an editor, a pager and an interpreter."""
+def box(backend: Backend, builder: ImageBuilder) -> Iterator[Sandbox]:
+    """A sandbox with an editor, a pager and an interpreter."""
     build = builder.build(ImageSpec(name="test-terminal", dockerfile=PROGRAMS), BuildLimits(timeout_s=300))
     assert build.digest is not None, build
-    containers = Containers(client)
-    container = containers.run(build.digest, LIMITS, Role(command=["sleep", str(LIMITS.lifetime_s)]))
-    yield container
-    containers.remove(container)
+    sandbox = backend.start(build.digest, LIMITS)
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture
-def opened(client: docker.DockerClient, container: str) -> Callable[..., Terminal]:
-    """Opens terminals."""
-
-    def start(workdir: str = WORKDIR, **options: Any) -> Terminal:
-        return open_terminal(client, container, workdir, lambda: running(client, container), **options)
-
-    return start
-
-
-def running(client: docker.DockerClient, container: str) -> None:
-    """Raises SandboxUnavailable for a container that does not run."""
-    with engine_call("looking at a container"):
-        if not client.api.inspect_container(container)["State"]["Running"]:
-            raise SandboxUnavailable("it was stopped")
-
-
-@pytest.fixture
-def inspect(client: docker.DockerClient, container: str) -> Callable[[str], str]:
+def inspect(box: Sandbox) -> Callable[[str], str]:
     """Output of a command beside the terminal."""
-
-    def run(command: str) -> str:
-        said: bytes = client.containers.get(container).exec_run(["bash", "-c", command]).output
-        return said.decode()
-
-    return run
+    return lambda command: box.execute(f"({command})", timeout_s=ENOUGH_S).output
 
 
 @pytest.fixture
-def terminal(opened: Callable[..., Terminal]) -> Iterator[Terminal]:
+def terminal(box: Sandbox) -> Iterator[Terminal]:
     """A shell at its prompt."""
-    with opened() as terminal:
+    with box.terminal() as terminal:
         assert until(terminal, "done").status == "done"
         yield terminal
 
@@ -110,8 +84,8 @@ class TestShell:
         assert typed(terminal, "cd /usr; NAME=kept; (exit 3)").exit_code == 3
         assert "/usr kept 3" in typed(terminal, 'echo "$PWD $NAME $?"').screen.rows
 
-    def test_it_has_the_size_asked_for_and_the_next_one(self, opened: Callable[..., Terminal]) -> None:
-        with opened(rows=50, columns=132) as terminal:
+    def test_it_has_the_size_asked_for_and_the_next_one(self, box: Sandbox) -> None:
+        with box.terminal(rows=50, columns=132) as terminal:
             until(terminal, "done")
             assert "50 132" in typed(terminal, "stty size").screen.rows
             terminal.resize(30, 100)
@@ -124,17 +98,16 @@ class TestShell:
         state = terminal.wait(ENOUGH_S, quiet_s=1)
         assert {"one", "two"} <= set(state.screen.rows)
 
-    def test_another_user_can_have_it(self, opened: Callable[..., Terminal]) -> None:
-        with opened("/", user="nobody") as terminal:
-            until(terminal, "done")
-            assert "nobody" in typed(terminal, "id -un").screen.rows
-
-    def test_a_missing_working_directory_is_no_reason_to_run_nothing(self, opened: Callable[..., Terminal]) -> None:
-        with opened("/missing") as terminal:
+    def test_a_missing_working_directory_is_no_reason_to_run_nothing(self, backend: Backend, box: Sandbox) -> None:
+        other = backend.start(box.image_digest, LIMITS)
+        other.execute(f"rm -r {WORKDIR}", timeout_s=ENOUGH_S)
+        with other.terminal() as terminal:
             assert until(terminal, "done").status == "done"
+            assert "/" in typed(terminal, "pwd").screen.rows
+        other.close()
 
-    def test_closing_ends_what_runs(self, opened: Callable[..., Terminal], inspect: Callable[[str], str]) -> None:
-        terminal = opened()
+    def test_closing_ends_what_runs(self, box: Sandbox, inspect: Callable[[str], str]) -> None:
+        terminal = box.terminal()
         until(terminal, "done")
         typed(terminal, "bash -c 'trap \"\" HUP INT TERM; while :; do sleep 1; done; : stub'born", "idle")
         assert "stubborn" in inspect("ps -e -o args | grep 'stub[b]orn'")
@@ -148,22 +121,16 @@ class TestShell:
         )
         assert terminal.wait(1).status == "shell_exited"
 
-    def test_a_container_that_is_stopped_from_outside_is_not_the_end_of_a_shell(
-        self, client: docker.DockerClient, image: str
-    ) -> None:
-        containers = Containers(client)
-        container = containers.run(image, LIMITS, Role(command=["sleep", "60"]))
-        try:
-            terminal = open_terminal(client, container, "/", lambda: running(client, container))
-            until(terminal, "done")
-            client.api.kill(container)
-            with pytest.raises(SandboxUnavailable, match="it was stopped"):
-                until(terminal, "shell_exited")
-            terminal.close()
-            with pytest.raises(SandboxUnavailable, match="opening a terminal"):
-                open_terminal(client, container, "/", lambda: running(client, container))
-        finally:
-            containers.remove(container)
+    def test_a_sandbox_that_is_over_is_not_the_end_of_a_shell(self, backend: Backend, image: str) -> None:
+        sandbox = backend.start(image, LIMITS.model_copy(update={"lifetime_s": 4}))
+        terminal = sandbox.terminal()
+        until(terminal, "done")
+        with pytest.raises(SandboxUnavailable, match=r"over|gone"):
+            until(terminal, "shell_exited")
+        terminal.close()
+        sandbox.close()
+        with pytest.raises(SandboxUnavailable, match="closed"):
+            sandbox.terminal()
 
 
 class TestPrograms:
