@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -29,8 +30,11 @@ START_ATTEMPTS = 3
 ANSWER_S = 2.0
 POLITE_ATTEMPTS = 2
 PAUSE_S = 0.1
-# Output that others write meanwhile must not hold a finished command.
-DRAIN_S = 0.5
+# Output that others write meanwhile must not hold a finished command, nor a mark that the command made impossible.
+DRAIN_S = 1.0
+# After the end of a shell, which leaves no mark.
+SILENCE_S = 0.02
+MARK_BYTES = 8
 # What nobody reads as a status may have been forged without end.
 LONGEST_STATUS = 10_000
 CANNOT_RUN = 126
@@ -101,13 +105,14 @@ class Shell:
     """Runs commands in one persistent shell, started on first use and again after it ended. For one thread at a time.
 
     `open_channel` starts a supervisor; called again, it first ends whatever the earlier one left running. It raises
-    SandboxUnavailable, or ShellUnstartable. `settle_s` is how long output may take longer than status on its way.
+    SandboxUnavailable, or ShellUnstartable. `overtaking` says that status may arrive before output that was written
+    earlier; then the shell marks where the output of a command ends, in a way that no output can be mistaken for.
     """
 
-    def __init__(self, open_channel: Callable[[], Channel], processes: Processes, *, settle_s: float = 0.0) -> None:
+    def __init__(self, open_channel: Callable[[], Channel], processes: Processes, *, overtaking: bool = False) -> None:
         self._open = open_channel
         self._processes = processes
-        self._settle_s = settle_s
+        self._overtaking = overtaking
         self._channel: Channel | None = None
         self._supervised = False
         self._lost = False
@@ -123,7 +128,7 @@ class Shell:
             request = _encoded(command)
         except ValueError as error:
             return _refused(f"bash: {error}", clock)
-        output = OutputBuffer()
+        output = _Output(secrets.token_hex(MARK_BYTES).encode() if self._overtaking else b"")
         try:
             channel, clock = self._send(request, output, timeout_s)
             return self._finish(channel, output, clock)
@@ -137,7 +142,7 @@ class Shell:
         """Give the connection back. What runs in the sandbox is not ended by this."""
         self._drop()
 
-    def _send(self, request: bytes, output: OutputBuffer, timeout_s: float) -> tuple[Channel, Deadline]:
+    def _send(self, request: bytes, output: _Output, timeout_s: float) -> tuple[Channel, Deadline]:
         """Hand the request to a living shell; the clock of the command, which never starts after the command.
 
         What background jobs wrote since the last command is output too.
@@ -149,7 +154,7 @@ class Shell:
             self._number += 1
             clock = Deadline(timeout_s)
             try:
-                channel.send(b"%d\n" % self._number + request)
+                channel.send(b"%d %b\n" % (self._number, output.mark) + request)
             except SandboxUnavailable:
                 # It was ended between two commands. Opening it again tells whether the sandbox did that itself.
                 self._lost = True
@@ -158,7 +163,7 @@ class Shell:
             return channel, clock
         raise ShellUnstartable("the shell ends before it can run a command")
 
-    def _notice(self, channel: Channel, output: OutputBuffer) -> None:
+    def _notice(self, channel: Channel, output: _Output) -> None:
         """Learn that a shell, or all of the channel, was ended between two commands."""
         channel.read(self._sinks(output), 0)
         event = self._status.take(self._number)
@@ -194,14 +199,14 @@ class Shell:
         if event is not None and event.kind == "ready":
             self._pid, self._number = event.code, 0
 
-    def _finish(self, channel: Channel, output: OutputBuffer, clock: Deadline) -> ExecResult:
+    def _finish(self, channel: Channel, output: _Output, clock: Deadline) -> ExecResult:
         """The result of the command that was just sent."""
         sinks = self._sinks(output)
         event = self._listen(channel, sinks, clock)
         timed_out = event is None
         if event is None:
             event = self._end(channel, sinks, clock)
-        self._drain(channel, sinks)
+        self._drain(channel, output, sinks, marked=event is not None and event.kind == "exit")
         seconds = clock.elapsed
         restarted = event is None or event.kind != "exit"
         if restarted:
@@ -213,9 +218,9 @@ class Shell:
         code = None if timed_out or event is None else event.code
         return ExecResult(
             exit_code=code,
-            output=output.text(),
-            output_bytes=output.total,
-            truncated=output.truncated,
+            output=output.buffer.text(),
+            output_bytes=output.buffer.total,
+            truncated=output.buffer.truncated,
             timed_out=timed_out,
             seconds=seconds,
             shell_restarted=restarted or lost,
@@ -260,11 +265,16 @@ class Shell:
                 return None
             channel.read(sinks, clock.left)
 
-    def _drain(self, channel: Channel, sinks: Mapping[int, Sink]) -> None:
+    def _drain(self, channel: Channel, output: _Output, sinks: Mapping[int, Sink], *, marked: bool) -> None:
         """Take the output that was written before the status and arrives after it."""
         patience = Deadline(DRAIN_S)
-        while not channel.ended and patience.left > 0 and channel.read(sinks, self._settle_s):
-            pass
+        marked = marked and bool(output.mark)
+        silence_s = SILENCE_S if self._overtaking else 0.0
+        while not channel.ended and patience.left > 0 and not (marked and output.complete):
+            heard = channel.read(sinks, patience.left if marked else silence_s)
+            if not heard and not marked:
+                break
+        output.flush()
 
     def _reopen(self) -> None:
         """After a supervisor was lost: whether the sandbox did that itself is known once a new one runs.
@@ -280,7 +290,7 @@ class Shell:
         before, self._oom_kills = self._oom_kills, self._processes.oom_kills()
         return self._oom_kills > before
 
-    def _sinks(self, output: OutputBuffer | None) -> dict[int, Sink]:
+    def _sinks(self, output: _Output | None) -> dict[int, Sink]:
         return {2: self._status} if output is None else {1: output, 2: self._status}
 
     def _drop(self) -> None:
@@ -294,6 +304,32 @@ def _wait(channel: Channel, sinks: Mapping[int, Sink]) -> None:
     pause = Deadline(PAUSE_S)
     while pause.left > 0 and not channel.ended:
         channel.read(sinks, pause.left)
+
+
+class _Output:
+    """The output of one command, without the mark at its end."""
+
+    def __init__(self, mark: bytes) -> None:
+        self.mark = mark
+        self.buffer = OutputBuffer()
+        self.complete = False
+        self._held = b""
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next bytes; those that may begin the mark are held back."""
+        if self.complete or not self.mark:
+            self.buffer.add(chunk)
+            return
+        before, found, after = (self._held + chunk).partition(self.mark)
+        self.complete = bool(found)
+        hold = 0 if found else min(len(before), len(self.mark) - 1)
+        self._held = before[len(before) - hold :]
+        self.buffer.add(before[: len(before) - hold] + after)
+
+    def flush(self) -> None:
+        """What was held back is output: the mark does not come any more."""
+        self.buffer.add(self._held)
+        self._held = b""
 
 
 class _Status:

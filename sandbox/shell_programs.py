@@ -2,7 +2,8 @@
 
 The supervisor is a POSIX script with three streams: requests come in, output goes out, status lines go out apart:
 `ready PID` (a shell waits for commands), `exit NUMBER CODE` (command NUMBER is over), `gone CODE` (the shell itself is
-over). A request is `shell` and the two loops below, or, while a shell runs, a number and a command, one line each. The
+over). A request is `shell` and the two loops below, or, while a shell runs, a number and a command, one line each. A
+mark behind the number is written to the output after the status, for drivers to whom the two come on separate ways. The
 supervisor starts nothing that it is not asked for, buries orphans where it is PID 1, and ends with its requests.
 The driver's side is shell.py.
 """
@@ -30,10 +31,10 @@ done
 # Options that would break or betray the loop (-a, -e, -u, -x) hold within commands only. The inner `while` begins with
 # the end of the command before, so that a `break` or `continue` of a command changes nothing.
 _BASH_LOOP = r"""
-exec 250<&8 251>&9 8<&- 9>&-;
+exec 250<&8 251>&9 252>&1 8<&- 9>&-;
 unset __touchstone_loop OLDPWD;
 __touchstone_number= __touchstone_command= __touchstone_code=0 __touchstone_options=;
-__touchstone_running= __touchstone_abandoned=;
+__touchstone_mark= __touchstone_running= __touchstone_abandoned=;
 __touchstone_last() { case $- in *e*) builtin return 0;; esac; builtin return "$__touchstone_code"; };
 trap 'if [[ ${__touchstone_running-} ]]; then __touchstone_abandoned=1;
   [[ ${FUNCNAME+x} ]] || builtin continue 1000; builtin return 130; fi' ABANDON;
@@ -45,23 +46,26 @@ while :; do while {
   __touchstone_running=;
   [[ -z $__touchstone_abandoned ]] || __touchstone_code=130;
   [[ -z $__touchstone_number ]] || builtin echo "exit $__touchstone_number $__touchstone_code" >&251;
-  __touchstone_number= __touchstone_abandoned=;
+  [[ -z $__touchstone_mark ]] || builtin printf %s "$__touchstone_mark" >&252;
+  __touchstone_number= __touchstone_mark= __touchstone_abandoned=;
   builtin declare +x __touchstone_code __touchstone_options;
-  until IFS= builtin read -r -u 250 __touchstone_number; do [[ $? -gt 128 ]] || builtin exit 0; done;
+  until IFS=' ' builtin read -r -u 250 __touchstone_number __touchstone_mark;
+  do [[ $? -gt 128 ]] || builtin exit 0; done;
   IFS= builtin read -r -u 250 __touchstone_command || builtin exit 0;
   builtin printf -v __touchstone_command %b "$__touchstone_command";
   __touchstone_running=1;
 } >/dev/null 2>&1; do
   if [[ $__touchstone_options ]];
   then builtin eval "{ builtin set -$__touchstone_options; __touchstone_options=; __touchstone_last; } >/dev/null 2>&1;
-    $__touchstone_command" 250<&- 251>&-;
-  else __touchstone_last; builtin eval "$__touchstone_command" 250<&- 251>&-; fi;
+    $__touchstone_command" 250<&- 251>&- 252>&-;
+  else __touchstone_last; builtin eval "$__touchstone_command" 250<&- 251>&- 252>&-; fi;
 done; done
 """
 # The same for any other shell, whose descriptors have one digit. It cannot abandon a command: the signal ends it.
 _SH_LOOP = r"""
+exec 7>&1;
 unset __touchstone_loop OLDPWD;
-__touchstone_number= __touchstone_command= __touchstone_code=0 __touchstone_options=;
+__touchstone_number= __touchstone_mark= __touchstone_command= __touchstone_code=0 __touchstone_options=;
 __touchstone_last() { case $- in *e*) return 0;; esac; return "$__touchstone_code"; };
 trap : INT;
 echo "ready $$" >&9;
@@ -73,15 +77,17 @@ while :; do while {
   case $- in *x*) __touchstone_options=x$__touchstone_options;; esac;
   command set +aeux;
   [ -z "$__touchstone_number" ] || command echo "exit $__touchstone_number $__touchstone_code" >&9;
-  __touchstone_number=;
-  IFS= command read -r __touchstone_number <&8 && IFS= command read -r __touchstone_command <&8 || command exit 0;
+  [ -z "$__touchstone_mark" ] || command printf %s "$__touchstone_mark" >&7;
+  __touchstone_number= __touchstone_mark=;
+  IFS=' ' command read -r __touchstone_number __touchstone_mark <&8 || command exit 0;
+  IFS= command read -r __touchstone_command <&8 || command exit 0;
   __touchstone_command=$(command printf %b. "$__touchstone_command");
   __touchstone_command=${__touchstone_command%.};
 } >/dev/null 2>&1; do
   if [ -n "$__touchstone_options" ];
   then command eval "{ command set -$__touchstone_options; __touchstone_options=; __touchstone_last; } >/dev/null 2>&1;
-    $__touchstone_command" 8<&- 9>&-;
-  else __touchstone_last; command eval "$__touchstone_command" 8<&- 9>&-; fi;
+    $__touchstone_command" 8<&- 9>&- 7>&-;
+  else __touchstone_last; command eval "$__touchstone_command" 8<&- 9>&- 7>&-; fi;
 done; done
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -158,6 +159,25 @@ class TestExecute:
         found.kill()
         with pytest.raises(SandboxUnavailable, match="from outside"):
             box.execute("true", timeout_s=20)
+
+    def test_a_container_stopped_from_outside_while_a_command_runs_is_not_a_result(
+        self, backend: Backend, box: Sandbox, client: docker.DockerClient
+    ) -> None:
+        if backend.name != "docker":
+            pytest.skip("its containers cannot be found by others")
+        [mine] = client.containers.list(filters={"id": box._container})  # type: ignore[attr-defined]
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(box.execute, "echo begun; sleep 30", timeout_s=20)
+            while b"sleep 30" not in mine.exec_run(["ps", "-eo", "args="]).output:
+                time.sleep(0.05)
+            mine.kill()
+            with pytest.raises(SandboxUnavailable, match="from outside"):
+                running.result(20)
+
+    def test_much_output_of_a_short_command_is_complete(self, box: Sandbox) -> None:
+        for size in (0, 1, 30_000, 39_999) * 5:
+            result = box.execute(f"head -c {size} /dev/zero", timeout_s=20)
+            assert (result.output_bytes, len(result.output)) == (size, size)
 
     def test_the_network_is_off_and_privileges_are_few(self, box: Sandbox) -> None:
         assert run(box, "ls /sys/class/net") == "lo\n"

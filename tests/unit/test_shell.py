@@ -113,8 +113,8 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]
     machine.end()
 
 
-def shell(machine: Machine) -> Shell:
-    return Shell(machine.open, machine)
+def shell(machine: Machine, *, overtaking: bool = False) -> Shell:
+    return Shell(machine.open, machine, overtaking=overtaking)
 
 
 def run(shell: Shell, command: str, timeout_s: float = 10) -> ExecResult:
@@ -265,6 +265,68 @@ def test_a_command_that_no_shell_can_be_given_fails(bash: Machine) -> None:
     assert run(one, "#" * (1 << 20)).exit_code == 0
 
 
+class Overtaken:
+    """A channel whose output arrives, in small pieces, only when the status before which it was written is read."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._late: list[bytes] = []
+
+    @property
+    def ended(self) -> bool:
+        return self._channel.ended and not self._late
+
+    def send(self, data: bytes) -> None:
+        self._channel.send(data)
+
+    def read(self, sinks: Mapping[int, Sink], wait_s: float) -> bool:
+        late = self._late
+        status = _Kept()
+        held = _Kept()
+        if not self._channel.ended and self._channel.read({1: held, 2: status}, 0.0 if late else wait_s):
+            late += [bytes([byte]) for byte in held.content]
+        if status.content:
+            sinks[2].add(status.content)
+            return True
+        if not late or wait_s == 0:
+            return bool(held.content)
+        sinks.get(1, _Kept()).add(late.pop(0))
+        return True
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class _Kept:
+    def __init__(self) -> None:
+        self.content = b""
+
+    def add(self, chunk: bytes) -> None:
+        self.content += chunk
+
+
+def test_output_that_its_status_overtakes_is_not_lost(machine: Machine) -> None:
+    one = Shell(lambda: Overtaken(machine.open()), machine, overtaking=True)
+    for text in ("x" * 300, "0123456789abcdef" * 20, "", "y\n"):
+        result = run(one, f"command printf %s '{text}'; word=1")
+        assert (result.output, result.output_bytes, result.exit_code) == (text, len(text), 0)
+    assert run(one, "echo part; exit 3").exit_code == 3
+
+
+def test_output_thrown_away_for_ever_is_not_waited_for(machine: Machine) -> None:
+    one = shell(machine, overtaking=True)
+    run(one, "exec >/dev/null 2>&1")
+    result = run(one, "echo x")
+    assert (result.output, result.exit_code) == ("", 0)
+    assert result.seconds < 0.9
+
+
+def test_a_mark_made_impossible_costs_time_and_nothing_else(bash: Machine) -> None:
+    one = shell(bash, overtaking=True)
+    assert run(one, "echo x; unset __touchstone_mark").output == "x\n"
+    assert run(one, "echo y").output == "y\n"
+
+
 class Recorded:
     """A supervisor that answers each read with the next recorded piece. Implements `Channel`."""
 
@@ -280,15 +342,10 @@ class Recorded:
         if wait_s == 0 or not self._pieces:
             return False
         stream, data = self._pieces.pop(0)
-        sinks.get(stream, _Nowhere()).add(data)
+        sinks.get(stream, _Kept()).add(data)
         return True
 
     def close(self) -> None:
-        pass
-
-
-class _Nowhere:
-    def add(self, chunk: bytes) -> None:
         pass
 
 
