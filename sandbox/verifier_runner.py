@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -41,12 +41,14 @@ sys.path.append(str(Path(__file__).resolve().parent / "site"))
 import pytest  # noqa: E402
 from _pytest import runner as pytest_runner  # noqa: E402
 from _pytest._io.saferepr import saferepr  # noqa: E402
+from _pytest.assertion import util as pytest_comparison  # noqa: E402
 
 from sandbox.verifier_guards import (  # noqa: E402
     Box,
     bounded_memory,
     guard_open,
     is_large,
+    release_memory,
     show_environment,
     starts_programs,
 )
@@ -145,18 +147,17 @@ class Precautions:
         shutil.rmtree(self._private / "tests")
         (self._private / "pytest.ini").unlink()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
-        """How large values differ takes pytest minutes to say; an agent could leave one to outlast every limit."""
-        if not is_large(left) and not is_large(right):
-            return None
-        return [f"{saferepr(left)} {op} {saferepr(right)}", "(too large to compare here)"]
-
     @pytest.hookimpl(hookwrapper=True)
     def pytest_pyfunc_call(self) -> Iterator[None]:
         """The bound holds for the test alone; reporting its failure needs memory too."""
         with bounded_memory():
             yield
+
+    def pytest_runtest_logfinish(self) -> None:
+        """What a failed test had read stays reachable for a debugger, which nobody starts here."""
+        for name in ("last_type", "last_value", "last_traceback"):
+            vars(sys).pop(name, None)
+        release_memory()
 
 
 def _functions(item: pytest.Item) -> list[object]:
@@ -235,9 +236,23 @@ def _run_pytest(request: dict[str, Any], environment: Mapping[str, str], recorde
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # noqa: TID251
     # Otherwise the name of the running test stands in the environment of every program under test.
     pytest_runner._update_current_test_var = lambda item, when: None
+    # Typed by another release of pytest than the one that runs here.
+    comparison: Any = pytest_comparison
+    comparison.assertrepr_compare = _comparison(comparison.assertrepr_compare)
     _enter(request["workdir"])
     guard_open((private, Path(__file__).parent))
     return int(pytest.main(_arguments(private, tests, settings), [recorder, Precautions(private, environment)]))
+
+
+def _comparison(thorough: Callable[..., list[str] | None]) -> Callable[..., list[str] | None]:
+    """How large values differ takes pytest minutes to say; an agent could leave one to outlast every limit."""
+
+    def compare(config: pytest.Config, op: str, left: object, right: object) -> list[str] | None:
+        if is_large(left) or is_large(right):
+            return [f"{saferepr(left)} {op} {saferepr(right)}", "(too large to compare here)"]
+        return thorough(config=config, op=op, left=left, right=right)
+
+    return compare
 
 
 def _write_tests(folder: Path, files: dict[str, str]) -> None:
