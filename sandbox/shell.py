@@ -79,12 +79,12 @@ class Processes(Protocol):
         """Send SIGINT (SIGKILL with `force`) to what the command started, then ABANDON to the shell.
 
         That is every process that began within the last `began_s_ago` seconds and whose parent is the shell, the first
-        process (an orphan), or another such process. Older background jobs live on. Returns whether there was any;
-        one that is dead and not yet buried is none.
+        process (an orphan), or another such process. Older background jobs live on, when they are older by more than
+        the kernel's clock ticks (0.02 s). Returns whether there was any; what is dead and not yet buried is none.
         """
 
     def kill(self, shell_pid: int) -> None:
-        """SIGKILL to the shell and all its descendants."""
+        """SIGKILL to the shell and all its descendants; a backend may end every process of the sandbox instead."""
 
     def oom_kills(self) -> int:
         """How many times the kernel killed a process of the sandbox for memory so far."""
