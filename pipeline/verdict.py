@@ -14,9 +14,10 @@ Verdict = Literal["passed", "failed"]
 def verdict(tests: Sequence[TestOutcome], expected: Sequence[str]) -> Verdict:
     """`passed` only when exactly the expected tests ran and every one of them passed.
 
-    A skipped or expected-to-fail test never counts as passed. `expected` is the set that passed on the oracle's
-    state at admission. Raises VerifierBroken when no test ran, when nothing is expected, or when other tests ran
-    than at admission: then the verifier is not the one that was proven.
+    A skipped or expected-to-fail test never counts as passed. That pytest's exit code agrees with the outcomes needs
+    no second look: a backend has a judgement only of a signed answer in which it does. `expected` is the set that
+    passed on the oracle's state at admission. Raises VerifierBroken when no test ran, when nothing is expected, or
+    when other tests ran than at admission: then the verifier is not the one that was proven.
     """
     ran = {test.test_id for test in tests if test.outcome != "skipped"}
     if not ran:

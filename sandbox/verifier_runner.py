@@ -31,7 +31,7 @@ MESSAGE_CHARACTERS = 500
 PR_SET_DUMPABLE = 4
 # Parts of pytest that no verifier needs; each costs time, and one answers signals that programs under test may send.
 UNUSED = (
-    *("cacheprovider", "debugging", "doctest", "faulthandler", "junitxml", "legacypath", "logging", "nose"),
+    *("cacheprovider", "doctest", "faulthandler", "junitxml", "legacypath", "logging", "nose"),
     *("pastebin", "setuponly", "setupplan", "stepwise"),
 )
 SEVERITY = ("passed", "xpassed", "xfailed", "skipped", "failed", "error")
