@@ -53,11 +53,13 @@ class Box:
         """
         name = os.path.join(os.getcwd(), os.fspath(path))
         descriptor = self._open(name)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise AssertionError(f"{name} is no regular file")
-            content = file.read(max_bytes + 1)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                content = file.read(max_bytes + 1)
+        finally:
+            os.close(descriptor)
         if len(content) > max_bytes:
             raise AssertionError(f"{name} has more than {max_bytes} bytes")
         return content

@@ -233,6 +233,8 @@ def _run_pytest(request: dict[str, Any], environment: Mapping[str, str], recorde
     settings = private / "pytest.ini"
     settings.write_text("[pytest]\n")
     tempfile.tempdir = str(private)
+    # Pytest takes options and plugins from what it finds here.
+    os.environ.clear()  # noqa: TID251
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # noqa: TID251
     # Otherwise the name of the running test stands in the environment of every program under test.
     pytest_runner._update_current_test_var = lambda item, when: None

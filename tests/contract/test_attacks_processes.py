@@ -2,8 +2,8 @@
 
 | attack | stopped by |
 |---|---|
-| daemons that rewrite tests and rewards, or read and answer | freezing ends them; the verifier's sandbox is a fresh one |
-| setsid, double fork, ignored signals, PID 1 traced, killed | the same, from outside, by no signal that can be ignored |
+| daemons that rewrite tests and rewards, or read and answer | freezing ends them; the verifier's sandbox is fresh |
+| setsid, double fork, ignored signals, PID 1 traced, killed | the same, from outside, by no signal they may ignore |
 | fork bomb, memory, a shell that hangs | limits; what remains of the sandbox is frozen and judged |
 | git history with later commits, tags and reflogs | images are built from a tree without any history |
 
