@@ -63,11 +63,6 @@ class OverlayBackend:
         self._guard = threading.Lock()
 
     @property
-    def place(self) -> str:
-        """Where the sandboxes of this backend are, for its keeper alone."""
-        return str(self._keeper.place)
-
-    @property
     def name(self) -> str:
         """Name stored on rows."""
         return "overlay"

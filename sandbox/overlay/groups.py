@@ -21,11 +21,12 @@ def prepare() -> list[Path]:
         syscalls.mount(missing.type, missing.target, missing.options)
     found = [mount for mount in mounts(_mountinfo()) if mount.type in ("cgroup", "cgroup2")]
     if any(mount.type == "cgroup" for mount in found):
-        # Beside the first version the second has no controllers, and some runtimes refuse the mixture.
+        # Beside the first version the second has no controllers, and some runtimes refuse the mixture. They make
+        # folders in its place all the same, which must not be made in what lies below the mount, for all to see.
         for mount in found:
             if mount.type == "cgroup2":
                 syscalls.unmount(mount.target)
-        found = [mount for mount in found if mount.type == "cgroup"]
+                syscalls.mount("tmpfs", mount.target, "mode=755")
     return [Path(mount.target) for mount in found]
 
 
@@ -57,6 +58,19 @@ def oom_kills(group: Path) -> int:
     return 0
 
 
+def remove_group(root: Path, owner: str, name: str) -> None:
+    """Remove one empty group of one hierarchy, or what stands for it; one with processes stays."""
+    group = root / TOP / owner / name
+    with contextlib.suppress(OSError):
+        # In a hierarchy the files go with their folder, and cannot be removed.
+        group.rmdir()
+        return
+    with contextlib.suppress(OSError):
+        for file in group.iterdir():
+            file.unlink()
+        group.rmdir()
+
+
 def owners(roots: list[Path]) -> list[str]:
     """Names of the keepers that have groups."""
     return sorted(
@@ -72,8 +86,7 @@ def remove(roots: list[Path], owner: str) -> int:
         with contextlib.suppress(FileNotFoundError):
             for group in [path for path in top.iterdir() if path.is_dir()]:
                 names.add(group.name)
-                with contextlib.suppress(OSError):
-                    group.rmdir()
+                remove_group(root, owner, group.name)
             with contextlib.suppress(OSError):
                 top.rmdir()
     return len(names)

@@ -62,7 +62,6 @@ class Box:
         self._home = f"boxes/{name}"
         self._lower = [room.link(layer) for layer in layers]
         self._container: subprocess.Popen[bytes] | None = None
-        self._init: int | None = None
         self._identity = name
         os.mkdir(self._home)
         syscalls.mount("tmpfs", self._home, f"mode=711,size={size_mb}m", syscalls.NODEV)
@@ -114,8 +113,13 @@ class Box:
                 raise Refused("the processes of a sandbox do not end")
             os.close(init)
         # The runtime itself ends a little later, which nobody has to wait for.
-        threading.Thread(target=self._container.wait, daemon=True).start()
-        self._container = self._init = None
+        threading.Thread(target=self._bury, args=(self._container, self._identity), daemon=True).start()
+        self._container = None
+
+    def _bury(self, container: subprocess.Popen[bytes], identity: str) -> None:
+        container.wait()
+        for root in self._room.roots:
+            groups.remove_group(root, self._room.owner, identity)
 
     def stop(self, shell: int, number: int, abandon: int, began_s_ago: float) -> bool:
         """Signal `number` to what the shell runs, then `abandon` to the shell; whether it ran anything.

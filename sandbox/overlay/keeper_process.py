@@ -43,6 +43,7 @@ class Service:
                 while self._answer():
                     pass
             except (wire.Closed, TimeoutError):
+                # The driver hung up, or the time of the sandbox is over: both are its end.
                 pass
             finally:
                 self._remove()
