@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -146,33 +145,6 @@ class TestExecute:
     def test_orphans_are_buried(self, box: Sandbox) -> None:
         run(box, "for i in $(seq 20); do (true &); done; sleep 0.2")
         assert run(box, "ps -eo stat= | grep -c Z || true") == "0\n"
-
-    def test_a_container_stopped_from_outside_is_not_a_result(
-        self, backend: Backend, box: Sandbox, client: docker.DockerClient
-    ) -> None:
-        if backend.name != "docker":
-            pytest.skip("its containers cannot be found by others")
-        name = f"/{uuid.uuid4().hex}"
-        run(box, f"touch {name}")
-        ours = client.containers.list(filters={"label": OWNER})
-        [found] = [one for one in ours if name.encode() in one.exec_run(["ls", "-d", name]).output.split()]
-        found.kill()
-        with pytest.raises(SandboxUnavailable, match="from outside"):
-            box.execute("true", timeout_s=20)
-
-    def test_a_container_stopped_from_outside_while_a_command_runs_is_not_a_result(
-        self, backend: Backend, box: Sandbox, client: docker.DockerClient
-    ) -> None:
-        if backend.name != "docker":
-            pytest.skip("its containers cannot be found by others")
-        [mine] = client.containers.list(filters={"id": box._container})  # type: ignore[attr-defined]
-        with ThreadPoolExecutor(1) as threads:
-            running = threads.submit(box.execute, "echo begun; sleep 30", timeout_s=20)
-            while b"sleep 30" not in mine.exec_run(["ps", "-eo", "args="]).output:
-                time.sleep(0.05)
-            mine.kill()
-            with pytest.raises(SandboxUnavailable, match="from outside"):
-                running.result(20)
 
     def test_much_output_of_a_short_command_is_complete(self, box: Sandbox) -> None:
         for size in (0, 1, 30_000, 39_999) * 5:
