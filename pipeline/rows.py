@@ -189,6 +189,7 @@ def verified_rows(store: Store) -> Iterator[Row]:
             "messages": messages(instance_of(instance), trajectory_of(trajectory)),
             "outcome": verification["outcome"],
             "tests": verification["tests"],
+            "integrity": verification["integrity"],
         }
 
 
@@ -219,6 +220,7 @@ _PUBLISHED_OF_TRAJECTORY = (
     "n_turns",
     "n_tokens",
     "stop_reason",
+    "backend",
 )
 
 

@@ -167,6 +167,7 @@ _TRAJECTORIES: dict[str, pa.DataType] = {
     "state_reference": _TEXT,
     "n_turns": pa.int64(),
     "n_tokens": pa.int64(),
+    "backend": _TEXT,
 }
 
 _VERIFICATIONS: dict[str, pa.DataType] = {
@@ -177,6 +178,7 @@ _VERIFICATIONS: dict[str, pa.DataType] = {
     "integrity": _TEXTS,
     "state_sha256": _TEXT,
     "log_tail": _TEXT,
+    "backend": _TEXT,
 }
 
 _TERMINAL: dict[str, pa.DataType] = {
@@ -211,6 +213,8 @@ _TERMINAL: dict[str, pa.DataType] = {
     "stop_reason": _TEXT,
     "outcome": _TEXT,
     "tests": _TESTS,
+    "integrity": _TEXTS,
+    "backend": _TEXT,
     "generator": _TEXT,
     "provenance": _PAIRS,
 }
@@ -229,13 +233,13 @@ TABLES: dict[str, TableSchema] = {
         _working("image_builds", 1, _IMAGE_BUILDS, 1_000),
         _working("instances", 1, _INSTANCES, 1_000),
         _working("selections", 1, _SELECTIONS),
-        _working("trajectories", 1, _TRAJECTORIES, 100),
-        _working("verifications", 1, _VERIFICATIONS, 1_000),
+        _working("trajectories", 2, _TRAJECTORIES, 100),
+        _working("verifications", 2, _VERIFICATIONS, 1_000),
     )
 }
 """The working tables, by name."""
 
-TERMINAL = TableSchema("terminal", 1, pa.schema(list(_TERMINAL.items())), 100)
+TERMINAL = TableSchema("terminal", 2, pa.schema(list(_TERMINAL.items())), 100)
 """The published data set: one row is one verified trajectory with its instance and its repository."""
 
 RUN_DEPENDENT = frozenset({"seconds", "recorded_at", "attempt", "cached", "log_tail", "state_reference"})

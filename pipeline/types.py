@@ -194,6 +194,8 @@ class Trajectory(Record):
     stop_reason: Literal["submitted", "max_steps", "max_seconds"]
     state_reference: str
     """Name of the frozen final state."""
+    backend: str | None = None
+    """What the sandbox was, e.g. `overlay`; None on rows that are older than this field."""
 
     @property
     def trajectory_id(self) -> str:
@@ -214,6 +216,8 @@ class VerificationResult(Record):
     seconds: float
     integrity: tuple[str, ...] = ()
     """Flags that limit how far the verdict may be trusted; empty when there is nothing to say."""
+    backend: str | None = None
+    """What the verifier ran in; None on rows that are older than this field."""
     failure_class: str | None = None
     """Why there is no verdict (`outcome == "error"`): infrastructure, verifier_broken, state_lost."""
     log_tail: str = ""

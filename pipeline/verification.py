@@ -47,6 +47,7 @@ def verify(
                 "outcome": outcome,
                 "tests": (),
                 "seconds": time.monotonic() - started,
+                "backend": backend.name,
                 **fields,
             }
         )

@@ -48,7 +48,8 @@ def roll_out(
         instance, agent, sample = attempt
         with SandboxEnvironment(instance, backend, command_timeout_s=config.command_timeout_s) as environment:
             trajectory = rollout(instance, agent, environment, config, sample=sample)
-        return Outcome({"trajectories": [trajectory_row(trajectory)]})
+        acted = trajectory.model_copy(update={"backend": backend.name})
+        return Outcome({"trajectories": [trajectory_row(acted)]})
 
     def failed_rows(attempt: Attempt, failure: Failure) -> Mapping[str, Sequence[Row]]:
         return {

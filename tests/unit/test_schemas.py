@@ -33,6 +33,9 @@ PUBLISHED = {
     ("trajectories", 1): "6fa795f076b8",
     ("verifications", 1): "942a3645179f",
     ("terminal", 1): "4a73138276b2",
+    ("trajectories", 2): "82e7767a4fb6",
+    ("verifications", 2): "6153ebb5ea1a",
+    ("terminal", 2): "cdcda8ab33b6",
 }
 """First 12 digits of the hash of each schema version that data may have been written with. Add, never edit."""
 
@@ -135,6 +138,22 @@ def test_rows_of_an_older_version_get_nulls_in_the_columns_they_lack() -> None:
     old = to_arrow(TABLES["scores"], [{"score": 0.5}]).drop_columns(["features", "reason"])
     (row,) = to_rows(adapt(TABLES["scores"], old))
     assert (row["score"], row["features"], row["reason"]) == (0.5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "lacking"),
+    [
+        (TABLES["trajectories"], ["backend"]),
+        (TABLES["verifications"], ["backend"]),
+        (TERMINAL, ["backend", "integrity"]),
+    ],
+    ids=lambda value: value.name if isinstance(value, TableSchema) else "",
+)
+def test_rows_of_version_1_are_read_by_version_2(schema: TableSchema, lacking: list[str]) -> None:
+    old = to_arrow(schema, [{"trajectory_id": "t1"}]).drop_columns(lacking)
+    assert schema_sha256(old.schema)[:12] == PUBLISHED[schema.name, 1]
+    (row,) = to_rows(adapt(schema, old))
+    assert row["trajectory_id"] == "t1" and all(row[name] is None for name in lacking)
 
 
 def test_rows_of_a_newer_version_are_refused_with_the_unknown_column() -> None:
