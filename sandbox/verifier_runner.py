@@ -11,6 +11,7 @@ import ast
 import ctypes
 import hashlib
 import hmac
+import importlib
 import json
 import linecache
 import os
@@ -23,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 NONCE_BYTES = 32
@@ -37,6 +38,11 @@ UNUSED = (
 SEVERITY = ("passed", "xpassed", "xfailed", "skipped", "failed", "error")
 # The packages beside this file: with -S the interpreter looks nowhere but in its own standard library.
 sys.path.append(str(Path(__file__).resolve().parent / "site"))
+
+# Pytest searches installed packages for plugins with this module, which takes long to load. There are none to be found.
+no_packages = ModuleType("importlib.metadata")
+no_packages.__dict__.update(Distribution=object, PackageNotFoundError=ImportError, distributions=tuple)
+sys.modules[no_packages.__name__] = vars(importlib)["metadata"] = no_packages
 
 import pytest  # noqa: E402
 from _pytest import runner as pytest_runner  # noqa: E402
@@ -52,6 +58,9 @@ from sandbox.verifier_guards import (  # noqa: E402
     show_environment,
     starts_programs,
 )
+
+# Tests get the real one.
+del sys.modules[no_packages.__name__], vars(importlib)["metadata"]
 
 
 class Recorder:

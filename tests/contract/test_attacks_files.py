@@ -26,7 +26,7 @@ import pytest
 from sandbox.base_images import BaseImages
 from sandbox.images import ImageBuilder
 from sandbox.protocol import Backend
-from sandbox.types import BuildLimits, ImageSpec
+from sandbox.types import BuildLimits, ImageSpec, Limits
 from tests.contract.attacks import ANSWER, Stage
 
 pytestmark = pytest.mark.docker
@@ -167,6 +167,17 @@ def sabotaged(stage: Stage) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("kind", SABOTAGE)
 def test_attack_sabotage_hinders_no_verdict(kind: str, sabotaged: dict[str, dict[str, str]]) -> None:
     assert sabotaged[kind] == {"test_answer": "failed", "test_control": "passed", "test_own_folder": "passed"}
+
+
+def test_attack_full_disk_hinders_no_verdict(stage: Stage) -> None:
+    """Where a backend bounds the disk of a sandbox, it is full; where none does, there is one large file."""
+    here = Stage(stage.backend, stage.image, stage.stack, Limits(memory_mb=256, lifetime_s=300))
+    state = here.acted(["echo kept > /control", "head -c 150000000 /dev/zero > /full; echo done > /answer.part"])
+    assert here.outcomes(state, AFTER_SABOTAGE) == {
+        "test_answer": "failed",
+        "test_control": "passed",
+        "test_own_folder": "passed",
+    }
 
 
 WORKDIRS = {
