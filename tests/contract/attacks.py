@@ -8,7 +8,7 @@ the verifier that it fell into it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -86,6 +86,3 @@ def library(name: str) -> str:
         f'__attribute__((constructor)) static void f(void) {{ close(open("{MARKS}/{name}", 65, 438)); }}\\n'
     )
     return f"mkdir -p /traps; printf '{source}' | gcc -shared -fPIC -o /traps/{name}.so -x c -"
-
-
-Judged = Callable[[], dict[str, str]]
