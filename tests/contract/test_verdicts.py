@@ -73,7 +73,7 @@ CASES = {
     "the module calls sys.exit": Case(f"import sys\nsys.exit(0)\n{ANSWER}", "error"),
     "a test interrupts": Case(second("def test_b(): raise KeyboardInterrupt\n"), "error", BOTH),
     "a test stops the session": Case(second("def test_b(request): request.session.shouldstop = 'x'\n"), "error", BOTH),
-    "a test empties the session": Case(second("def test_b(request): request.session.items.clear()\n"), "passed", BOTH),
+    "a test empties the session": Case(f"def test_b(request): request.session.items.clear()\n{ANSWER}", "error", BOTH),
     # It does not work.
     "syntax error": Case("def test_answer(:\n", "error"),
     "import error": Case(f"import nowhere\n{ANSWER}", "error"),
