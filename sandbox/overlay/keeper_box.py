@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from sandbox.overlay import files, groups, processes, syscalls, upper
 
 PATIENCE_S = 10.0
+START_S = 60.0
 
 
 class Refused(Exception):
@@ -62,6 +64,7 @@ class Box:
         self._home = f"boxes/{name}"
         self._lower = [room.link(layer) for layer in layers]
         self._container: subprocess.Popen[bytes] | None = None
+        self._init: int | None = None
         self._identity = name
         os.mkdir(self._home)
         syscalls.mount("tmpfs", self._home, f"mode=711,size={size_mb}m", syscalls.NODEV)
@@ -83,6 +86,7 @@ class Box:
         state, pid_file = f"{self._room.place}/state", f"{bundle}/pid"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(pid_file)
+        watch = syscalls.watch(bundle)
         self._container = subprocess.Popen(
             [self._room.runtime, "--root", state, "run", "--bundle", bundle, "--pid-file", pid_file, identity],
             stdin=standard_in,
@@ -91,10 +95,32 @@ class Box:
             cwd="/",
             start_new_session=True,
         )
-        while self.running() and self._pid() is None:
-            time.sleep(0.001)
-        if self._pid() is None:
+        try:
+            self._wait_for_start(watch)
+        finally:
+            os.close(watch)
+
+    def _wait_for_start(self, watch: int) -> None:
+        """Wait until the runtime has written down which process the container's first is. Raises Refused."""
+        assert self._container is not None
+        runtime = os.pidfd_open(self._container.pid)
+        poll = select.poll()
+        poll.register(watch, select.POLLIN)
+        poll.register(runtime, select.POLLIN)
+        end = time.monotonic() + START_S
+        try:
+            while (pid := self._pid()) is None and self.running() and time.monotonic() < end:
+                poll.poll(PATIENCE_S * 1000)
+                with contextlib.suppress(BlockingIOError):
+                    os.read(watch, 4096)
+        finally:
+            os.close(runtime)
+        # It may have written that between the two looks.
+        if pid is None and (pid := self._pid()) is None:
+            self._container.kill()
             raise Refused("the runtime did not start a container")
+        with contextlib.suppress(ProcessLookupError):
+            self._init = os.pidfd_open(pid)
 
     def running(self) -> bool:
         """Whether the container is there."""
@@ -104,14 +130,14 @@ class Box:
         """Kill every process and wait until all are dead. Raises Refused when that does not happen in time."""
         if self._container is None:
             return
-        init = self._first_process()
-        if init is not None:
+        if self._init is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(init, signal.SIGKILL)
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
             # The first process of a namespace is dead only after all others are.
-            if not processes.wait_for_end(init, PATIENCE_S):
+            if not processes.wait_for_end(self._init, PATIENCE_S):
                 raise Refused("the processes of a sandbox do not end")
-            os.close(init)
+            os.close(self._init)
+            self._init = None
         # The runtime itself ends a little later, which nobody has to wait for.
         threading.Thread(target=self._bury, args=(self._container, self._identity), daemon=True).start()
         self._container = None
@@ -261,18 +287,4 @@ class Box:
     def _pid(self) -> int | None:
         with contextlib.suppress(FileNotFoundError, ValueError):
             return int(Path(self._path("bundle"), "pid").read_text())
-        return None
-
-    def _first_process(self) -> int | None:
-        """A pidfd of the container's first process; None when the container is over. Raises Refused."""
-        end = time.monotonic() + PATIENCE_S
-        while self.running() and time.monotonic() < end:
-            if (pid := self._pid()) is not None:
-                try:
-                    return os.pidfd_open(pid)
-                except ProcessLookupError:
-                    return None
-            time.sleep(0.001)
-        if self.running():
-            raise Refused("the runtime does not start a sandbox and does not end")
         return None
