@@ -37,8 +37,11 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class ImageFacts:
     """What the configuration of an image says."""
 
+    digest: str
     workdir: str
     environment: dict[str, str]
+    user: str
+    """As the image names it, e.g. `worker:staff`; empty for root."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ class Containers:
                 raise missing(digest) from error
         pairs = (entry.partition("=") for entry in config.get("Env") or [])
         environment = {name: value for name, _, value in pairs}
-        return ImageFacts(workdir=config.get("WorkingDir") or "/", environment=environment)
+        return ImageFacts(digest, config.get("WorkingDir") or "/", environment, config.get("User") or "")
 
 
 def missing(image: str) -> ImageMissing:

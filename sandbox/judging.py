@@ -6,9 +6,10 @@ What is believed of its answer is in verdicts.py.
 from __future__ import annotations
 
 from sandbox.containers import Containers, ImageFacts, Role
+from sandbox.image_users import user_by_number
 from sandbox.streams import Deadline, HijackedStream, engine_call
 from sandbox.types import Judgement, Limits
-from sandbox.verdicts import LOADER_ENVIRONMENT, SCRATCH_OPTIONS, Hearing
+from sandbox.verdicts import START_ENVIRONMENT, Hearing, scratch_options
 from sandbox.verifier_runtime import VerifierRuntime
 
 
@@ -30,15 +31,17 @@ def judge(
     Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a file name that leaves its folder.
     """
     hearing = Hearing(files, facts)
+    user = user_by_number(containers, facts)
     role = Role(
         command=hearing.command,
-        environment=LOADER_ENVIRONMENT,
+        environment=START_ENVIRONMENT,
         volumes=(f"{runtime.volume()}:{hearing.place}:ro",),
-        tmpfs={hearing.scratch: SCRATCH_OPTIONS},
+        tmpfs={hearing.scratch: scratch_options(limits)},
         reads_input=True,
         # As PID 1 it outlives whatever a program under test kills.
         init=False,
         network_of=network_of,
+        user=user,
     )
     container = containers.create(image, limits.model_copy(update={"network": "none"}), role)
     try:

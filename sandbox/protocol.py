@@ -77,7 +77,8 @@ class Backend(Protocol):
     def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
         """Run pytest files (name -> text) with the trusted interpreter on a fresh copy of `state`, network off.
 
-        The tests see the file system of the sandbox at `/`, with the image's working directory as cwd.
+        The tests see the file system of the sandbox at `/`, with the image's working directory as cwd. Their own files
+        are gone from there when the first one runs. They may read it through the fixture `box` (verifier_guards.py).
         Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
 

@@ -154,7 +154,7 @@ class Shell:
             self._number += 1
             clock = Deadline(timeout_s)
             try:
-                channel.send(b"%d %b\n" % (self._number, output.mark) + request)
+                channel.send(b"\n%d %b\n" % (self._number, output.mark) + request)
             except SandboxUnavailable:
                 # It was ended between two commands. Opening it again tells whether the sandbox did that itself.
                 self._lost = True

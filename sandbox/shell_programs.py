@@ -5,6 +5,8 @@ The supervisor is a POSIX script with three streams: requests come in, output go
 over). A request is `shell` and the two loops below, or, while a shell runs, a number and a command, one line each. A
 mark behind the number is written to the output after the status, for drivers to whom the two come on separate ways. The
 supervisor starts nothing that it is not asked for, buries orphans where it is PID 1, and ends with its requests.
+Programs of the sandbox can reach the descriptors of these streams and write anything there. So every line that counts
+begins after a newline, and a line that is none of these counts for nothing.
 The driver's side is shell.py.
 """
 
@@ -22,7 +24,7 @@ while IFS= read -r __touchstone_request <&8; do
   if command -v bash >/dev/null;
   then exec bash -c 'IFS= read -r __touchstone_loop <&8; read -r _ <&8; eval "$__touchstone_loop"' bash 2>&1; fi;
   exec sh -c 'read -r _ <&8; IFS= read -r __touchstone_loop <&8; eval "$__touchstone_loop"' sh 2>&1);
-  echo "gone $?" >&9;
+  printf '\ngone %s\n' "$?" >&9;
 done
 """
 # Private descriptors are high, since `exec 3>file` in a command must last; a command does not inherit them.
@@ -39,18 +41,20 @@ __touchstone_last() { case $- in *e*) builtin return 0;; esac; builtin return "$
 trap 'if [[ ${__touchstone_running-} ]]; then __touchstone_abandoned=1;
   [[ ${FUNCNAME+x} ]] || builtin continue 1000; builtin return 130; fi' ABANDON;
 trap : INT;
-echo "ready $$" >&251;
+printf '\nready %s\n' "$$" >&251;
 while :; do while {
   __touchstone_code=$? __touchstone_options=$__touchstone_options${-//[!aeux]/};
   builtin set +aeux;
   __touchstone_running=;
   [[ -z $__touchstone_abandoned ]] || __touchstone_code=130;
-  [[ -z $__touchstone_number ]] || builtin echo "exit $__touchstone_number $__touchstone_code" >&251;
+  [[ -z $__touchstone_number ]] || builtin printf '\nexit %s %s\n' "$__touchstone_number" "$__touchstone_code" >&251;
   [[ -z $__touchstone_mark ]] || builtin printf %s "$__touchstone_mark" >&252;
   __touchstone_number= __touchstone_mark= __touchstone_abandoned=;
   builtin declare +x __touchstone_code __touchstone_options;
-  until IFS=' ' builtin read -r -u 250 __touchstone_number __touchstone_mark;
-  do [[ $? -gt 128 ]] || builtin exit 0; done;
+  while :; do
+    IFS=' ' builtin read -r -u 250 __touchstone_number __touchstone_mark;
+    case $?/$__touchstone_number in 0/|0/*[!0-9]*) ;; 0/*) builtin break;; 1/*) builtin exit 0;; esac;
+  done;
   IFS= builtin read -r -u 250 __touchstone_command || builtin exit 0;
   builtin printf -v __touchstone_command %b "$__touchstone_command";
   __touchstone_running=1;
@@ -68,7 +72,7 @@ unset __touchstone_loop OLDPWD;
 __touchstone_number= __touchstone_mark= __touchstone_command= __touchstone_code=0 __touchstone_options=;
 __touchstone_last() { case $- in *e*) return 0;; esac; return "$__touchstone_code"; };
 trap : INT;
-echo "ready $$" >&9;
+printf '\nready %s\n' "$$" >&9;
 while :; do while {
   __touchstone_code=$?;
   case $- in *a*) __touchstone_options=a$__touchstone_options;; esac;
@@ -76,10 +80,13 @@ while :; do while {
   case $- in *u*) __touchstone_options=u$__touchstone_options;; esac;
   case $- in *x*) __touchstone_options=x$__touchstone_options;; esac;
   command set +aeux;
-  [ -z "$__touchstone_number" ] || command echo "exit $__touchstone_number $__touchstone_code" >&9;
+  [ -z "$__touchstone_number" ] || command printf '\nexit %s %s\n' "$__touchstone_number" "$__touchstone_code" >&9;
   [ -z "$__touchstone_mark" ] || command printf %s "$__touchstone_mark" >&7;
   __touchstone_number= __touchstone_mark=;
-  IFS=' ' command read -r __touchstone_number __touchstone_mark <&8 || command exit 0;
+  while :; do
+    IFS=' ' command read -r __touchstone_number __touchstone_mark <&8 || command exit 0;
+    case $__touchstone_number in ''|*[!0-9]*) ;; *) command break;; esac;
+  done;
   IFS= command read -r __touchstone_command <&8 || command exit 0;
   __touchstone_command=$(command printf %b. "$__touchstone_command");
   __touchstone_command=${__touchstone_command%.};
@@ -97,4 +104,4 @@ def _one_line(program: str) -> bytes:
 
 
 SUPERVISOR = _one_line(_SUPERVISOR)
-START_SHELL = b"shell\n" + _one_line(_BASH_LOOP.replace("ABANDON", str(ABANDON))) + _one_line(_SH_LOOP)
+START_SHELL = b"\nshell\n" + _one_line(_BASH_LOOP.replace("ABANDON", str(ABANDON))) + _one_line(_SH_LOOP)

@@ -19,16 +19,22 @@ from sandbox.containers import ENVIRONMENT, ImageFacts
 from sandbox.errors import VerifierBroken
 from sandbox.output import OutputBuffer
 from sandbox.streams import Sink
-from sandbox.types import Frozen, Judgement, TestOutcome
+from sandbox.types import Frozen, Judgement, Limits, TestOutcome
+from sandbox.verifier_runtime import LAUNCHER
 
 NONCE_BYTES = 32
 LARGEST_VERDICT = 4 << 20
 LOG_CHARACTERS = 4000
-SCRATCH_OPTIONS = "rw,exec,nosuid,nodev,size=256m,mode=1777"
-# The loader that starts our interpreter obeys these; set to nothing they cannot come from the image.
-LOADER_ENVIRONMENT = dict.fromkeys(("LD_AUDIT", "LD_PRELOAD", "GLIBC_TUNABLES"), "")
+LARGEST_SCRATCH_MB = 256
+# Runtimes look for a home that is not named in the accounts of the judged file system, which may say anything.
+START_ENVIRONMENT = {"HOME": "/"}
 # pytest's exit codes for: all passed, some failed. Any other one means that not every test could speak.
 HEARD_ALL = (0, 1)
+
+
+def scratch_options(limits: Limits) -> str:
+    """How to mount the verifier's own file system; what lies there counts as memory of the sandbox."""
+    return f"rw,exec,nosuid,nodev,size={min(LARGEST_SCRATCH_MB, limits.memory_mb // 4)}m,mode=1777"
 
 
 class _Verdict(Frozen):
@@ -69,10 +75,8 @@ class Hearing:
 
     @property
     def command(self) -> list[str]:
-        """The verifier's program and arguments."""
-        library = f"{self.place}/lib"
-        loader = [f"{library}/ld.so", "--inhibit-cache", "--library-path", library]
-        return [*loader, f"{self.place}/bin/python3", "-I", "-S", "-B", "-X", "utf8", f"{self.place}/runner.py"]
+        """The program that empties its environment and becomes the verifier."""
+        return [f"{self.place}/{LAUNCHER}"]
 
     @property
     def sinks(self) -> dict[int, Sink]:

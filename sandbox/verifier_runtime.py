@@ -1,6 +1,6 @@
 """The trusted interpreter with pytest, kept in a named volume that is mounted read-only into the containers that judge.
 
-LAUNCHER starts it from there. What it runs is verifier_runner.py, how that is believed judging.py.
+LAUNCHER starts it from there. What it runs is verifier_runner.py, how it is believed verdicts.py.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from sandbox.overlay.states import States
 from sandbox.protocol import Sandbox
 from sandbox.streams import Deadline, engine_call
 from sandbox.types import FrozenState, Judgement, Limits
-from sandbox.verdicts import LOADER_ENVIRONMENT, SCRATCH_OPTIONS, Hearing
+from sandbox.verdicts import START_ENVIRONMENT, Hearing, scratch_options
 from sandbox.verifier_runtime import VerifierRuntime
 
 logger = logging.getLogger(__name__)
@@ -108,9 +108,9 @@ class OverlayBackend:
         hearing = Hearing(files, ground.facts)
         program = Program(
             hearing.command,
-            environment=LOADER_ENVIRONMENT,
+            environment=START_ENVIRONMENT,
             binds={hearing.place: self._library_place()},
-            tmpfs={hearing.scratch: SCRATCH_OPTIONS},
+            tmpfs={hearing.scratch: scratch_options(limits)},
         )
         box = Box(self._keeper, secrets.token_hex(8), ground, below, limits)
         try:

@@ -384,6 +384,20 @@ class TestImages:
         assert backend.judge(state, {"test_it.py": text}, limits=LIMITS, timeout_s=30).tests[0].outcome == "passed"
         backend.discard(state.reference)
 
+    def test_attack_a_state_without_the_account_of_its_image_is_judged(
+        self, backend: Backend, builder: ImageBuilder
+    ) -> None:
+        digest = self.build(builder, "RUN useradd -m worker\nUSER worker\n")
+        sandbox = backend.start(digest, LIMITS)
+        try:
+            sandbox.put({"/etc/passwd": b"root:x:0:0::/:/bin/sh\n", "/etc/group": b""})
+            state = sandbox.freeze(f"test-{uuid.uuid4().hex}")
+        finally:
+            sandbox.close()
+        text = "import os\ndef test_it(): assert os.getuid() == 1000\n"
+        assert backend.judge(state, {"test_it.py": text}, limits=LIMITS, timeout_s=30).tests[0].outcome == "passed"
+        backend.discard(state.reference)
+
     @pytest.mark.parametrize(
         "lines", ["RUN rm /bin/sleep", "RUN rm /bin/bash /bin/sh /bin/dash"], ids=["sleep", "shell"]
     )

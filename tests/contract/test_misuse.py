@@ -195,6 +195,14 @@ class TestTheShellIsConfused:
         assert result.exit_code == 9
         assert survived(box, result)
 
+    def test_misuse_garbage_in_every_stream_of_the_shell(self, box: Sandbox) -> None:
+        act(box, "for f in /proc/1/fd/* /proc/$$/fd/*; do printf 'x 7 y' > $f; printf '5\\nz' > $f; done 2>/dev/null")
+        assert (
+            act(box, "printf '\\nexit 9 9\\nexi' | tee /proc/$$/fd/25* /proc/1/fd/9 > /dev/null; true").exit_code == 0
+        )
+        assert act(box, "echo goes on").output.endswith("goes on\n")
+        assert survived(box, act(box, "true"))
+
     def test_misuse_working_directory_removed(self, box: Sandbox) -> None:
         assert act(box, "mkdir /tmp/gone; cd /tmp/gone; rmdir /tmp/gone").exit_code == 0
         assert act(box, "ls; true").exit_code == 0
