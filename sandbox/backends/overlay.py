@@ -228,6 +228,8 @@ def _talk(box: Box, program: Program, net: str | None, hearing: Hearing, timeout
             pipes.send(hearing.request)
         while not pipes.ended and clock.left > 0:
             pipes.read(hearing.sinks, clock.left)
+        if pipes.ended:
+            box.started()
         return not pipes.ended
     finally:
         pipes.close()

@@ -9,11 +9,9 @@ from typing import Any
 
 from sandbox.containers import ImageFacts
 from sandbox.errors import SandboxUnavailable
-from sandbox.output import OutputBuffer
 from sandbox.overlay.keeper import Connection, Keeper, Refusal
 from sandbox.overlay.pipes import Pipes
 from sandbox.overlay.spec import Place, Program, container_spec, process_spec
-from sandbox.streams import Deadline
 from sandbox.types import Limits
 
 logger = logging.getLogger(__name__)
@@ -63,7 +61,10 @@ class Box:
             raise
 
     def run(self, program: Program, net: str | None = None) -> Pipes:
-        """Start a container; the ends of its streams. Raises NotStarted or SandboxUnavailable."""
+        """Have a container started; the ends of its streams. `started` tells whether that went well.
+
+        Raises SandboxUnavailable.
+        """
         self._runs += 1
         identity = f"{self._name}-{self._runs}"
         place = Place(
@@ -74,15 +75,19 @@ class Box:
         spec = container_spec(self._ground.engine_spec, place, program, self._limits)
         pipes = Pipes()
         try:
-            self.connection.ask("run", pipes.theirs, identity=identity, config=json.dumps(spec))
-            pipes.hand_over()
-        except Refusal as error:
-            pipes.hand_over()
-            raise NotStarted(f"{error}: {_said(pipes)}") from error
+            self.ask("run", pipes.theirs, identity=identity, config=json.dumps(spec))
         except BaseException:
             pipes.close()
             raise
+        pipes.hand_over()
         return pipes
+
+    def started(self) -> None:
+        """Wait until the last container has started. Raises NotStarted or SandboxUnavailable."""
+        try:
+            self.connection.ask("started")
+        except Refusal as error:
+            raise NotStarted(str(error)) from error
 
     def terminal(self, program: Program) -> tuple[int, int]:
         """Start another program in the running container; the master of its terminal and a pidfd of it.
@@ -110,13 +115,3 @@ class Box:
         except SandboxUnavailable as error:
             logger.warning("a sandbox could not be removed, its keeper will: %s", error)
         self.connection.close()
-
-
-def _said(pipes: Pipes) -> str:
-    """What a runtime wrote before it ended."""
-    text = OutputBuffer()
-    patience = Deadline(1.0)
-    while not pipes.ended and patience.left > 0:
-        pipes.read({2: text}, patience.left)
-    pipes.close()
-    return text.last(500).strip()

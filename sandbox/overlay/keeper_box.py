@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -41,6 +40,8 @@ class Room:
         self.roots = groups.prepare()
         self.processes = groups.root_of("pids")
         self.memory = groups.root_of("memory")
+        self.readiness = groups.Readiness()
+        self._boxes = 0
         self._links: dict[str, str] = {}
         self._guard = threading.Lock()
         for name in ("layers", "boxes", "state"):
@@ -55,6 +56,13 @@ class Room:
                 self._links[directory] = name
             return self._links[directory]
 
+    def count(self, more: int) -> None:
+        """A sandbox came (1) or went (-1)."""
+        with self._guard:
+            self._boxes += more
+            self.readiness.alone = self._boxes <= 1
+        self.readiness.use()
+
 
 class Box:
     """One sandbox: an overlay, and at most one container at a time that runs on it."""
@@ -64,6 +72,7 @@ class Box:
         self._home = f"boxes/{name}"
         self._lower = [room.link(layer) for layer in layers]
         self._container: subprocess.Popen[bytes] | None = None
+        self._started = False
         self._init: int | None = None
         self._identity = name
         os.mkdir(self._home)
@@ -71,6 +80,7 @@ class Box:
         for part in ("upper", "work", "root", "bundle"):
             os.mkdir(f"{self._home}/{part}")
         syscalls.mount_overlay(self._path("root"), self._lower, self._path("upper"), self._path("work"))
+        room.count(1)
 
     def run(self, identity: str, config: str, descriptors: list[int]) -> None:
         """Start a container with three descriptors as its standard streams.
@@ -86,39 +96,31 @@ class Box:
         state, pid_file = f"{self._room.place}/state", f"{bundle}/pid"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(pid_file)
-        watch = syscalls.watch(bundle)
+        self._started = False
+        log = ["--log", f"{bundle}/log"]
         self._container = subprocess.Popen(
-            [self._room.runtime, "--root", state, "run", "--bundle", bundle, "--pid-file", pid_file, identity],
+            [self._room.runtime, "--root", state, *log, "run", "--bundle", bundle, "--pid-file", pid_file, identity],
             stdin=standard_in,
             stdout=standard_out,
             stderr=standard_error,
             cwd="/",
             start_new_session=True,
         )
-        try:
-            self._wait_for_start(watch)
-        finally:
-            os.close(watch)
 
-    def _wait_for_start(self, watch: int) -> None:
-        """Wait until the runtime has written down which process the container's first is. Raises Refused."""
-        assert self._container is not None
-        runtime = os.pidfd_open(self._container.pid)
-        poll = select.poll()
-        poll.register(watch, select.POLLIN)
-        poll.register(runtime, select.POLLIN)
+    def started(self) -> None:
+        """Wait until the container has started, if it has not yet. Raises Refused when it does not."""
+        if self._started or self._container is None:
+            return
         end = time.monotonic() + START_S
-        try:
-            while (pid := self._pid()) is None and self.running() and time.monotonic() < end:
-                poll.poll(PATIENCE_S * 1000)
-                with contextlib.suppress(BlockingIOError):
-                    os.read(watch, 4096)
-        finally:
-            os.close(runtime)
-        # It may have written that between the two looks.
+        # The runtime writes down which process the container's first is. Asking for notice of that (inotify) would take
+        # longer than it takes.
+        while (pid := self._pid()) is None and self.running() and time.monotonic() < end:
+            time.sleep(0.002)
+        # It may have done that between the two looks.
         if pid is None and (pid := self._pid()) is None:
             self._container.kill()
-            raise Refused("the runtime did not start a container")
+            raise Refused(f"the runtime did not start a container: {self._log()}")
+        self._started = True
         with contextlib.suppress(ProcessLookupError):
             self._init = os.pidfd_open(pid)
 
@@ -130,6 +132,8 @@ class Box:
         """Kill every process and wait until all are dead. Raises Refused when that does not happen in time."""
         if self._container is None:
             return
+        with contextlib.suppress(Refused):
+            self.started()
         if self._init is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
@@ -152,6 +156,7 @@ class Box:
 
         What runs is below the shell, or an orphan, and younger than `began_s_ago`.
         """
+        self.started()
         group = self._group(self._room.processes)
         ancestor = processes.outer_pid(group, shell)
         first = self._pid()
@@ -164,6 +169,7 @@ class Box:
 
     def kill(self, shell: int) -> None:
         """End the shell and everything below it."""
+        self.started()
         group = self._group(self._room.processes)
         ancestor = processes.outer_pid(group, shell)
         if ancestor is not None:
@@ -174,6 +180,7 @@ class Box:
 
         `process` is the runtime's description of it. Raises Refused.
         """
+        self.started()
         bundle = f"{self._room.place}/{self._path('bundle')}"
         with tempfile.TemporaryDirectory(dir=bundle) as folder, socket.socket(socket.AF_UNIX) as listening:
             # The path of a socket may have 108 bytes, and the data folder may lie deep.
@@ -203,6 +210,7 @@ class Box:
 
     def end_session(self, leader: int) -> None:
         """Kill the programs of a terminal. `leader` is what the sandbox itself calls its first program."""
+        self.started()
         group = self._group(self._room.processes)
         found = processes.outer_pid(group, leader)
         if found is not None:
@@ -252,6 +260,7 @@ class Box:
 
         Raises Refused when no container runs.
         """
+        self.started()
         pid = self._pid()
         if pid is None or not self.running():
             raise Refused("the sandbox does not run")
@@ -273,6 +282,7 @@ class Box:
 
     def remove(self) -> None:
         """End everything and give back all that it took."""
+        self._room.count(-1)
         self.end()
         syscalls.unmount(self._path("root"))
         syscalls.unmount(self._home)
@@ -280,6 +290,12 @@ class Box:
 
     def _path(self, part: str) -> str:
         return f"{self._home}/{part}"
+
+    def _log(self) -> str:
+        try:
+            return Path(self._path("bundle"), "log").read_text(errors="replace").strip()[-500:]
+        except FileNotFoundError:
+            return "it says nothing"
 
     def _group(self, root: Path) -> Path:
         return root / groups.TOP / self._room.owner / self._identity

@@ -105,6 +105,9 @@ def _on_box(box: Box, do: str, request: wire.Message, descriptors: list[int]) ->
         return {}, ()
     if do == "open":
         return {}, (box.open(request["path"], request["mode"]),)
+    if do == "started":
+        box.started()
+        return {}, ()
     if do == "snapshot":
         return {"value": box.snapshot(request["target"], request["below"])}, ()
     if do == "terminal":

@@ -68,7 +68,7 @@ class OverlaySandbox:
         self._freeze = freeze
         self._over = ""
         self._frozen = False
-        self._fresh = True
+        self._opened = 0
         self._shell = Shell(self._open, _Processes(box))
 
     @property
@@ -81,13 +81,15 @@ class OverlaySandbox:
 
         Raises ShellUnstartable when only the commands of this sandbox can be the reason, SandboxUnavailable otherwise.
         """
-        fresh, self._fresh = self._fresh, False
-        try:
-            return self._box.run(Program(supervisor_command(self._ground.facts.workdir)))
-        except NotStarted as error:
-            if fresh:
-                raise
-            raise ShellUnstartable("no process can be started in this sandbox any more") from error
+        if self._opened:
+            try:
+                self._box.started()
+            except NotStarted as error:
+                if self._opened == 1:
+                    raise
+                raise ShellUnstartable("no process can be started in this sandbox any more") from error
+        self._opened += 1
+        return self._box.run(Program(supervisor_command(self._ground.facts.workdir)))
 
     def execute(self, command: str, *, timeout_s: float) -> ExecResult:
         """Run `command` as the contract says. Raises SandboxUnavailable."""

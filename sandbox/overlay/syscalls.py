@@ -11,7 +11,6 @@ _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x01, 0x02, 0x10
 _MNT_DETACH = 2
 NOSUID, NODEV = 2, 4
 _MS_RDONLY = 1
-_IN_CLOSE_WRITE, _IN_MOVED_TO = 0x08, 0x80
 
 
 class _OpenHow(ctypes.Structure):
@@ -53,18 +52,6 @@ def open_in_root(root: int, path: str, flags: int, mode: int = 0) -> int:
     if found < 0:
         raise _error(f"opening {path}")
     return found
-
-
-def watch(directory: str) -> int:
-    """A descriptor that becomes readable when a file in `directory` was written or took its name. Raises OSError."""
-    descriptor: int = _libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-    if descriptor < 0:
-        raise _error("watching a directory")
-    if _libc.inotify_add_watch(descriptor, os.fsencode(directory), _IN_CLOSE_WRITE | _IN_MOVED_TO) < 0:
-        error = _error(f"watching {directory}")
-        os.close(descriptor)
-        raise error
-    return descriptor
 
 
 def _error(what: str) -> OSError:
