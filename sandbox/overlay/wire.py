@@ -26,7 +26,9 @@ def send(connection: socket.socket, message: Message, descriptors: tuple[int, ..
     passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     try:
         sent = connection.sendmsg([data], passed)
-        connection.sendall(data[sent:])
+        # The other side may have acted and hung up by now: even sending nothing would fail.
+        if sent < len(data):
+            connection.sendall(data[sent:])
     except OSError as error:
         raise Closed(str(error)) from error
 
