@@ -30,13 +30,13 @@ from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.types import Record
 from sandbox.backends.choice import Choice, choose
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.images import ImageBuilder
 from sandbox.engine import connect
-from sandbox.images import ImageBuilder
 from sandbox.locks import exclusive
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATA_VARIABLE = "TOUCHSTONE_DATA"

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from pipeline.checkout import Tree
-from sandbox.dockerfile_text import instructions
+from sandbox.building.dockerfile_text import instructions
 
 _NAMES = frozenset({"dockerfile", "containerfile"})
 _MAX_DEPTH = 2

@@ -1,6 +1,6 @@
 """The grammar of terminal escape sequences (ECMA-48 and xterm), as one regular expression that is linear in its input.
 
-What a sequence does is in screen.py; how text is freed of them in escapes.py.
+What a sequence does is in terminals/screen.py; how text is freed of them in escapes.py.
 """
 
 from __future__ import annotations

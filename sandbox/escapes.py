@@ -1,6 +1,6 @@
 """Terminal output as plain text: escape sequences gone, overwritten text gone.
 
-What full-screen programs showed is drawn by screen.py; decoding and cutting are in output.py.
+What full-screen programs showed is drawn by terminals/screen.py; decoding and cutting are in output.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from itertools import pairwise
 
 from sandbox.escape_grammar import SEQUENCE
-from sandbox.screen import ScreenModel
+from sandbox.terminals.screen import ScreenModel
 
 ROWS, COLUMNS = 24, 80
 # Drawing costs some ten times what cleaning costs, and each screen costs what many characters do.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sandbox.terminal import Terminal
+from sandbox.terminals.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits
 
 
@@ -78,7 +78,7 @@ class Backend(Protocol):
         """Run pytest files (name -> text) with the trusted interpreter on a fresh copy of `state`, network off.
 
         The tests see the file system of the sandbox at `/`, with the image's working directory as cwd. Their own files
-        are gone from there when the first one runs. They may read it through the fixture `box` (verifier_guards.py).
+        are gone from there when the first one runs. The fixture `box` (verifier/verifier_guards.py) reads it safely.
         Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
 

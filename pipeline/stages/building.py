@@ -15,7 +15,7 @@ from pipeline.stages.options import Options, over_items
 from pipeline.stages.scoring import Fetched
 from pipeline.tables import Store
 from pipeline.types import INFRASTRUCTURE
-from sandbox.images import ImageBuilder
+from sandbox.building.images import ImageBuilder
 from sandbox.types import BuildLimits
 
 

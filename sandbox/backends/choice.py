@@ -15,7 +15,7 @@ from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Backend
 from sandbox.streams import engine_call
 from sandbox.types import Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Sandboxes as containers of any Docker engine, through its API only.
 
-One sandbox is in container_sandbox.py, the hardening in containers.py, how a verifier judges in judging.py.
+One sandbox is in container/sandbox.py, the hardening beside it in containers.py, how a verifier judges in judging.py.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import time
 import docker
 from docker.errors import APIError, ImageNotFound
 
-from sandbox.builds import remove_dead_steps
-from sandbox.container_sandbox import FROZEN_LABEL, ContainerSandbox, reference_of, state_tag
-from sandbox.containers import Containers
+from sandbox.building.builds import remove_dead_steps
+from sandbox.container.containers import Containers
+from sandbox.container.image_diff import PristineEntries
+from sandbox.container.judging import judge
+from sandbox.container.sandbox import FROZEN_LABEL, ContainerSandbox, reference_of, state_tag
 from sandbox.engine import DEADLINE, OWNER, owner_is_alive
-from sandbox.image_diff import PristineEntries
-from sandbox.judging import judge
 from sandbox.protocol import Sandbox
 from sandbox.streams import engine_call
 from sandbox.types import FrozenState, Judgement, Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 
 class DockerBackend:

@@ -17,7 +17,7 @@ from docker import DockerClient
 from docker.errors import NotFound
 
 from sandbox.backends.docker import DockerBackend
-from sandbox.containers import Containers
+from sandbox.container.containers import Containers
 from sandbox.errors import ImageMissing, SandboxUnavailable
 from sandbox.overlay.box import Box, Ground
 from sandbox.overlay.keeper import Keeper, remove_dead_groups
@@ -28,8 +28,8 @@ from sandbox.overlay.states import States
 from sandbox.protocol import Sandbox
 from sandbox.streams import Deadline, engine_call
 from sandbox.types import FrozenState, Judgement, Limits
-from sandbox.verdicts import START_ENVIRONMENT, Hearing, scratch_options
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verdicts import START_ENVIRONMENT, Hearing, scratch_options
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.containers import ImageFacts
+from sandbox.container.containers import ImageFacts
 from sandbox.errors import SandboxUnavailable
 from sandbox.overlay.keeper import Connection, Keeper, Refusal
 from sandbox.overlay.pipes import Pipes

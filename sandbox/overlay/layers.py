@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docker.errors import ImageNotFound
 
-from sandbox.containers import HOSTNAME, Containers, missing
+from sandbox.container.containers import HOSTNAME, Containers, missing
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import engine_call
 

@@ -18,7 +18,7 @@ from sandbox.overlay.pipes import Pipes
 from sandbox.overlay.spec import Program
 from sandbox.shell import Shell, ShellUnstartable, supervisor_command
 from sandbox.shell_programs import ABANDON
-from sandbox.terminal import Terminal
+from sandbox.terminals.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState
 
 logger = logging.getLogger(__name__)

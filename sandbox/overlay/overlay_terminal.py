@@ -13,9 +13,9 @@ from pathlib import Path
 from sandbox.errors import SandboxUnavailable
 from sandbox.overlay.box import Box
 from sandbox.overlay.spec import Program
-from sandbox.pty_stream import PtyFd
 from sandbox.streams import Deadline
-from sandbox.terminal_shell import ENVIRONMENT, STARTED, start_command
+from sandbox.terminals.marks import ENVIRONMENT, STARTED, start_command
+from sandbox.terminals.pty_stream import PtyFd
 
 logger = logging.getLogger(__name__)
 

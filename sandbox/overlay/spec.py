@@ -1,8 +1,8 @@
 """How a container of ours is confined, in the words of an OCI runtime: exactly as the engine confines its own.
 
-The engine is asked, not copied: a container of the image with our hardening (containers.py) is started once, and the
-configuration that the engine wrote for its runtime is read: its own seccomp profile, masked paths and device rules, the
-image's user and environment. Only what belongs to one sandbox is changed in it.
+The engine is asked, not copied: a container of the image with our hardening (container/containers.py) is started once,
+and the configuration that the engine wrote for its runtime is read: its own seccomp profile, masked paths and device
+rules, the image's user and environment. Only what belongs to one sandbox is changed in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.containers import Containers, Role
+from sandbox.container.containers import Containers, Role
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import engine_call
 from sandbox.types import Limits

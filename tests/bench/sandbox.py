@@ -25,7 +25,7 @@ from sandbox.backends.overlay import OverlayBackend
 from sandbox.engine import connect
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 from tests.bench.harbor import Harbor
 from tests.bench.tasks import TASKS, image_spec
 from tests.bench.trials import Level, TrialFailed, admit, busy_seconds, command_seconds, measure, start_teardown_seconds

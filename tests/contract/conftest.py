@@ -10,11 +10,11 @@ import pytest
 
 from sandbox.backends.choice import choose
 from sandbox.backends.overlay import OverlayBackend
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.images import ImageBuilder
 from sandbox.engine import connect
-from sandbox.images import ImageBuilder
 from sandbox.protocol import Backend
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 
 @pytest.fixture(scope="session")

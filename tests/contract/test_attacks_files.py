@@ -23,8 +23,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from sandbox.base_images import BaseImages
-from sandbox.images import ImageBuilder
+from sandbox.building.base_images import BaseImages
+from sandbox.building.images import ImageBuilder
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits, ImageSpec, Limits
 from tests.contract.attacks import ANSWER, Stage

@@ -22,8 +22,8 @@ import pytest
 
 from pipeline.checkout import CheckoutConfig
 from pipeline.sources.local import LocalConfig, LocalPath, LocalSource
-from sandbox.base_images import BaseImages
-from sandbox.images import ImageBuilder
+from sandbox.building.base_images import BaseImages
+from sandbox.building.images import ImageBuilder
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits, ImageSpec
 from tests.contract.attacks import ANSWER, MARKS, Stage

@@ -26,7 +26,7 @@ import pytest
 
 from pipeline.gates import lint_gate
 from pipeline.types import Verifier, VerifierFile
-from sandbox.base_images import BaseImages
+from sandbox.building.base_images import BaseImages
 from sandbox.protocol import Backend
 from sandbox.types import FrozenState
 from tests.contract.attacks import ANSWER, MARKS, Stage

@@ -13,9 +13,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from sandbox.building.images import ImageBuilder
 from sandbox.engine import DEADLINE, OWNER
 from sandbox.errors import ImageMissing, ImageUnusable, SandboxUnavailable, VerifierBroken
-from sandbox.images import ImageBuilder
 from sandbox.protocol import Backend, Sandbox
 from sandbox.types import BuildLimits, FileChange, FrozenState, ImageSpec, Limits
 

@@ -11,12 +11,12 @@ import docker
 import pytest
 
 from sandbox.backends.docker import DockerBackend
-from sandbox.base_images import BaseImages
+from sandbox.building.base_images import BaseImages
 from sandbox.engine import OWNER
 from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Sandbox
 from sandbox.types import Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 pytestmark = pytest.mark.docker
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from sandbox.base_images import BaseImageConfig, BaseImages
-from sandbox.builds import remove_dead_steps, step_mark
+from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.builds import remove_dead_steps, step_mark
+from sandbox.building.images import ImageBuilder
 from sandbox.engine import OWNER, owner_labels
-from sandbox.images import ImageBuilder
 from sandbox.types import BuildLimits, ImageBuild, ImageSpec
 
 pytestmark = pytest.mark.docker
@@ -155,9 +155,9 @@ class TestNothingIsLeft:
         code = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"
             "from pathlib import Path\n"
-            "from sandbox.base_images import BaseImageConfig, BaseImages\n"
+            "from sandbox.building.base_images import BaseImageConfig, BaseImages\n"
             "from sandbox.engine import connect\n"
-            "from sandbox.images import ImageBuilder\n"
+            "from sandbox.building.images import ImageBuilder\n"
             "from sandbox.types import BuildLimits, ImageSpec\n"
             "data = Path(sys.argv[2]); client = connect(data)\n"
             "builder = ImageBuilder(client, BaseImages(client, BaseImageConfig(), data))\n"
@@ -172,7 +172,10 @@ class TestNothingIsLeft:
     def test_steps_that_an_engine_forgot_are_reaped_when_their_driver_is_dead(
         self, client: docker.DockerClient, image: str
     ) -> None:
-        code = "import sys; sys.path.insert(0, sys.argv[1])\nfrom sandbox.builds import step_mark\nprint(step_mark())"
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from sandbox.building.builds import step_mark\nprint(step_mark())"
+        )
         dead = subprocess.run([sys.executable, "-c", code, str(PROJECT)], capture_output=True, text=True, check=True)
         assert owner_labels(1)[OWNER].encode().hex() in step_mark().replace(".", "")
         marks = {"dead": dead.stdout.strip(), "alive": step_mark(), "foreign": "some-host"}

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.types import Step, TaskInstance, Trajectory, Verifier, VerifierFile
 from pipeline.verification import JUDGED_LIVE, replay, verify
-from sandbox.base_images import BaseImages
+from sandbox.building.base_images import BaseImages
 from sandbox.protocol import Backend, Sandbox
 from sandbox.types import Limits
 

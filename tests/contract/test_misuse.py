@@ -25,10 +25,10 @@ from pathlib import Path
 project, data, name, image, marker = sys.argv[1:]
 sys.path.insert(0, project)
 from sandbox.backends.choice import choose
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
 from sandbox.types import Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 client = connect(Path(data))
 bases = BaseImages(client, BaseImageConfig(), Path(data))
 backend = choose(name, client, VerifierRuntime(client, bases), Path(data), image)

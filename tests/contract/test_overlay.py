@@ -17,10 +17,10 @@ import pytest
 
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.overlay import RUNTIMES, OverlayBackend
-from sandbox.base_images import BaseImages
+from sandbox.building.base_images import BaseImages
 from sandbox.errors import ImageMissing, SandboxUnavailable
 from sandbox.types import Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 pytestmark = pytest.mark.docker
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sandbox.base_images import BaseImageConfig
+from sandbox.building.base_images import BaseImageConfig
+from sandbox.building.images import ImageBuilder
 from sandbox.errors import SandboxUnavailable
-from sandbox.images import ImageBuilder
 from sandbox.protocol import Backend, Sandbox
 from sandbox.streams import Deadline
-from sandbox.terminal import Terminal, TerminalState
+from sandbox.terminals.terminal import Terminal, TerminalState
 from sandbox.types import BuildLimits, ImageSpec, Limits
 
 pytestmark = pytest.mark.docker
@@ -123,14 +123,14 @@ class TestShell:
 
     def test_a_sandbox_that_is_over_is_not_the_end_of_a_shell(self, backend: Backend, image: str) -> None:
         sandbox = backend.start(image, LIMITS.model_copy(update={"lifetime_s": 4}))
-        terminal = sandbox.terminal()
+        terminal = sandbox.terminals.terminal()
         until(terminal, "done")
         with pytest.raises(SandboxUnavailable, match=r"over|gone"):
             until(terminal, "shell_exited")
         terminal.close()
         sandbox.close()
         with pytest.raises(SandboxUnavailable, match="closed"):
-            sandbox.terminal()
+            sandbox.terminals.terminal()
 
 
 class TestPrograms:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sandbox.images import ImageBuilder
+from sandbox.building.images import ImageBuilder
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits, FrozenState, ImageSpec
 from tests.contract.attacks import ANSWER, DONE, Stage, no_mark_tests

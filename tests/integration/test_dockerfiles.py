@@ -13,9 +13,9 @@ from pipeline.checkout import CheckoutConfig, collect, store
 from pipeline.directory_tree import walk
 from pipeline.dockerfiles import candidates
 from pipeline.types import Language, Repository
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.images import ImageBuilder
 from sandbox.engine import connect
-from sandbox.images import ImageBuilder
 from sandbox.types import BuildLimits, ImageBuild
 
 pytestmark = pytest.mark.docker

@@ -12,11 +12,11 @@ import pytest
 from pipeline.instances import InstanceRow, InstancesConfig, make_instances
 from pipeline.types import Repository
 from sandbox.backends.choice import choose
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.images import ImageBuilder
 from sandbox.engine import connect
-from sandbox.images import ImageBuilder
 from sandbox.types import BuildLimits, ImageSpec
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 pytestmark = pytest.mark.docker
 

@@ -14,11 +14,11 @@ import pytest
 
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.overlay import OverlayBackend
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import OWNER, connect
 from sandbox.errors import SandboxUnavailable
 from sandbox.types import Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 from tests.integration.engines import bootstrap
 
 pytestmark = pytest.mark.docker

@@ -11,11 +11,11 @@ from pipeline.rows import JudgedRow, judged_rows
 from pipeline.tables import Store
 from pipeline.verification import STATE_REGAINED, replay, verify
 from sandbox.backends.choice import choose
-from sandbox.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import connect
 from sandbox.protocol import Backend
 from sandbox.types import Limits
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 from tests.integration.projects import FRUIT, Project, word_tools
 
 pytestmark = pytest.mark.docker

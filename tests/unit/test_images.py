@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sandbox.base_images import CERTIFICATES, BaseImageConfig
-from sandbox.build_failures import classify
-from sandbox.builds import BuildOutcome, tar_of
-from sandbox.dockerfile_text import (
+from sandbox.building.base_images import CERTIFICATES, BaseImageConfig
+from sandbox.building.build_failures import classify
+from sandbox.building.builds import BuildOutcome, tar_of
+from sandbox.building.dockerfile_text import (
     external_images,
     instructions,
     replace_images,

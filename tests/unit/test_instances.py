@@ -9,7 +9,7 @@ from pipeline.instances import admit, select_different
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable, VerifierBroken
 from sandbox.protocol import Sandbox
-from sandbox.terminal import Terminal
+from sandbox.terminals.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits, TestOutcome
 
 GOOD = 'from pathlib import Path\n\n\ndef test_count():\n    assert Path("count.txt").read_text() == "3"\n'

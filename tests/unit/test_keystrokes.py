@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.keystrokes import keys
+from sandbox.terminals.keystrokes import keys
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.floods import MOST, WORTHWHILE, shortened
-from sandbox.screen import Screen, ScreenModel
+from sandbox.terminals.floods import MOST, WORTHWHILE, shortened
+from sandbox.terminals.screen import Screen, ScreenModel
 
 FRAGMENTS = st.sampled_from(
     [

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.pty_stream import MOST_UNSENT, PtyFd
 from sandbox.streams import Deadline
-from sandbox.terminal import MOST_KEYS, Terminal, TerminalState
-from sandbox.terminal_shell import ENVIRONMENT, START, STARTED, Marks, start_command
+from sandbox.terminals.marks import ENVIRONMENT, START, STARTED, Marks, start_command
+from sandbox.terminals.pty_stream import MOST_UNSENT, PtyFd
+from sandbox.terminals.terminal import MOST_KEYS, Terminal, TerminalState
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.verifier_guards import Box, is_large, starts_programs
+from sandbox.verifier.verifier_guards import Box, is_large, starts_programs
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -29,7 +29,7 @@ def guarded(code: str, folder: Path) -> str:
     """What a process with its own folder `folder` prints, or the last line of its error."""
     head = (
         f"import sys; sys.path.insert(0, {str(PROJECT)!r})\n"
-        "from pathlib import Path\nfrom sandbox import verifier_guards as guards\n"
+        "from pathlib import Path\nfrom sandbox.verifier import verifier_guards as guards\n"
         f"guards.guard_open((Path({str(folder / 'own')!r}),))\n"
     )
     done = subprocess.run(

@@ -1,16 +1,16 @@
 """A verdict through a Docker engine: the verifier as the first process of a fresh container of the frozen state.
 
-What is believed of its answer is in verdicts.py.
+What is believed of its answer is in verifier/verdicts.py.
 """
 
 from __future__ import annotations
 
-from sandbox.containers import Containers, ImageFacts, Role
-from sandbox.image_users import user_by_number
+from sandbox.container.containers import Containers, ImageFacts, Role
+from sandbox.container.image_users import user_by_number
 from sandbox.streams import Deadline, HijackedStream, engine_call
 from sandbox.types import Judgement, Limits
-from sandbox.verdicts import START_ENVIRONMENT, Hearing, scratch_options
-from sandbox.verifier_runtime import VerifierRuntime
+from sandbox.verifier.verdicts import START_ENVIRONMENT, Hearing, scratch_options
+from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 
 def judge(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sandbox.builds import BuildOutcome
-from sandbox.dockerfile_text import instructions
+from sandbox.building.builds import BuildOutcome
+from sandbox.building.dockerfile_text import instructions
 from sandbox.types import FailureClass
 
 # What only BuildKit understands, as it stands in an instruction.

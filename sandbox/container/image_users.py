@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sandbox.container_files import get_file
-from sandbox.containers import Containers, ImageFacts, Role
+from sandbox.container.containers import Containers, ImageFacts, Role
+from sandbox.container.files import get_file
 from sandbox.types import Limits
 
 _MOST_BYTES = 1 << 20

@@ -13,7 +13,7 @@ import docker
 from docker.errors import APIError, ImageNotFound, NotFound
 from docker.types import LogConfig, Ulimit
 
-from sandbox.builds import LABEL
+from sandbox.building.builds import LABEL
 from sandbox.engine import owner_labels
 from sandbox.errors import ImageMissing, ImageUnusable
 from sandbox.streams import engine_call

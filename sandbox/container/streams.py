@@ -1,6 +1,6 @@
 """The two ways into a container that a shell needs: its three streams, and the processes around it.
 
-The shell itself is in shell.py, starting a container again in container_sandbox.py.
+The shell itself is in ../shell.py, starting a container again in sandbox.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from docker.errors import APIError, NotFound
 
-from sandbox.containers import Containers
+from sandbox.container.containers import Containers
 from sandbox.shell_programs import ABANDON
 from sandbox.streams import Deadline, HijackedStream, Sink, engine_call
 

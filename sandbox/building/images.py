@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import docker
 from docker.errors import ImageNotFound
 
-from sandbox.base_images import SUBSTITUTED, BaseImages, RegistryUnreachable
-from sandbox.build_failures import classify
-from sandbox.builds import DOCKERFILE, remove_dead_steps, run_build, tar_of
-from sandbox.dockerfile_text import external_images, replace_images, with_arguments, with_original_lines
+from sandbox.building.base_images import SUBSTITUTED, BaseImages, RegistryUnreachable
+from sandbox.building.build_failures import classify
+from sandbox.building.builds import DOCKERFILE, remove_dead_steps, run_build, tar_of
+from sandbox.building.dockerfile_text import external_images, replace_images, with_arguments, with_original_lines
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import Deadline, engine_call
 from sandbox.types import BuildLimits, FailureClass, ImageBuild, ImageSpec

@@ -15,9 +15,9 @@ from pathlib import Path
 import docker
 from docker.errors import APIError, NotFound
 
-from sandbox.base_images import RECIPES, BaseImage, BaseImages
-from sandbox.builds import LABEL
-from sandbox.containers import Containers, Role
+from sandbox.building.base_images import RECIPES, BaseImage, BaseImages
+from sandbox.building.builds import LABEL
+from sandbox.container.containers import Containers, Role
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import engine_call
 from sandbox.types import Limits

@@ -1,6 +1,6 @@
 """A terminal in a container, through the engine's API: an exec with a tty.
 
-What a terminal does is in terminal.py; commands without one are in container_sandbox.py.
+What a terminal does is in terminals/terminal.py; commands without one are in sandbox.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import docker
 from docker.errors import APIError, NotFound
 
 from sandbox.errors import SandboxUnavailable
-from sandbox.foreground import awaits_input, belongs_to
-from sandbox.pty_stream import Unsent
 from sandbox.streams import CHUNK, Deadline, HijackedStream, engine_call
-from sandbox.terminal import Terminal
-from sandbox.terminal_shell import ENVIRONMENT, STARTED, start_command
+from sandbox.terminals.foreground import awaits_input, belongs_to
+from sandbox.terminals.marks import ENVIRONMENT, STARTED, start_command
+from sandbox.terminals.pty_stream import Unsent
+from sandbox.terminals.terminal import Terminal
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class _RawStream(HijackedStream):
 
 
 class ContainerPty:
-    """Implements `sandbox.pty_stream.PtyStream` with an exec of an engine."""
+    """Implements `sandbox.terminals.pty_stream.PtyStream` with an exec of an engine."""
 
     def __init__(
         self,

@@ -22,9 +22,9 @@ import docker
 from docker.errors import APIError, ImageNotFound
 from pydantic import Field, field_validator
 
-from sandbox.builds import DOCKERFILE, chunks_of, run_build, tar_of
-from sandbox.debootstrap import debootstrap
-from sandbox.dockerfile_text import with_arguments
+from sandbox.building.builds import DOCKERFILE, chunks_of, run_build, tar_of
+from sandbox.building.debootstrap import debootstrap
+from sandbox.building.dockerfile_text import with_arguments
 from sandbox.errors import SandboxUnavailable
 from sandbox.locks import exclusive
 from sandbox.streams import CONNECTION_ERRORS, engine_call
@@ -32,7 +32,7 @@ from sandbox.types import BuildLimits, Frozen
 
 logger = logging.getLogger(__name__)
 
-RECIPES = Path(__file__).resolve().parent.parent / "infra" / "images"
+RECIPES = Path(__file__).resolve().parents[2] / "infra" / "images"
 SUBSTITUTED = "touchstone.substituted"
 # Where the base image keeps the certificates it trusts, the configured bundle among them.
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"

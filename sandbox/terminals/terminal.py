@@ -1,7 +1,7 @@
 """A terminal for agents that type keys and read a screen: full-screen programs, REPLs, prompts.
 
-What carries the bytes is in pty_stream.py and container_terminal.py, the screen in screen.py, the marks of the shell in
-terminal_shell.py, the names of keys in keystrokes.py. For plain commands `execute` is cheaper and says more.
+What carries the bytes is in pty_stream.py and in each backend, the screen in screen.py, the marks of the shell in
+marks.py, the names of keys in keystrokes.py. For plain commands `execute` is cheaper and says more.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Literal
 
 from sandbox.escape_grammar import unfinished
 from sandbox.escapes import clean
-from sandbox.floods import shortened
-from sandbox.keystrokes import keys
 from sandbox.output import OutputBuffer
-from sandbox.pty_stream import PtyStream
-from sandbox.screen import Screen, ScreenModel
 from sandbox.streams import Deadline
-from sandbox.terminal_shell import Marks
+from sandbox.terminals.floods import shortened
+from sandbox.terminals.keystrokes import keys
+from sandbox.terminals.marks import Marks
+from sandbox.terminals.pty_stream import PtyStream
+from sandbox.terminals.screen import Screen, ScreenModel
 from sandbox.types import Frozen
 
 MOST_KEYS = 64 << 10

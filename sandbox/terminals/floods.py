@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from sandbox.escape_grammar import SEQUENCE
-from sandbox.screen_cells import ALTERNATE_MODES
+from sandbox.terminals.screen_cells import ALTERNATE_MODES
 
 # Shorter stretches are drawn as they are.
 WORTHWHILE = 16_000

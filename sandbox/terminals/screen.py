@@ -7,7 +7,7 @@ before it comes here is in floods.py.
 from __future__ import annotations
 
 from sandbox.escape_grammar import SEQUENCE
-from sandbox.screen_cells import APPLICATION_KEYS, AS_ESCAPE, CONTROLS, Cells
+from sandbox.terminals.screen_cells import APPLICATION_KEYS, AS_ESCAPE, CONTROLS, Cells
 from sandbox.types import Frozen
 
 

@@ -49,7 +49,7 @@ from _pytest import runner as pytest_runner  # noqa: E402
 from _pytest._io.saferepr import saferepr  # noqa: E402
 from _pytest.assertion import util as pytest_comparison  # noqa: E402
 
-from sandbox.verifier_guards import (  # noqa: E402
+from sandbox.verifier.verifier_guards import (  # noqa: E402
     Box,
     bounded_memory,
     guard_open,

@@ -1,7 +1,7 @@
 """The driver's side of a verdict: what a verifier is told, and which part of its answer is believed.
 
-The other side is verifier_runner.py. How a backend starts it and carries the bytes is in judging.py and backends/; what
-a verdict means for a task is not here.
+The other side is verifier_runner.py. How a backend starts it and carries the bytes is in container/judging.py and
+backends/overlay.py; what a verdict means for a task is not here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import PurePosixPath
 
 from pydantic import TypeAdapter, ValidationError
 
-from sandbox.containers import ENVIRONMENT, ImageFacts
+from sandbox.container.containers import ENVIRONMENT, ImageFacts
 from sandbox.errors import VerifierBroken
 from sandbox.output import OutputBuffer
 from sandbox.streams import Sink
 from sandbox.types import Frozen, Judgement, Limits, TestOutcome
-from sandbox.verifier_runtime import LAUNCHER
+from sandbox.verifier.verifier_runtime import LAUNCHER
 
 NONCE_BYTES = 32
 LARGEST_VERDICT = 4 << 20

@@ -1,7 +1,7 @@
 """One sandbox as a container: its life, its shell, what changed, the frozen state.
 
 Starting, finding and reaping sandboxes is in backends/docker.py, the hardening in containers.py, how commands run in
-shell.py, how they are reached in container_shell.py, files in container_files.py.
+../shell.py, how they are reached in streams.py, files in files.py.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import time
 
 from docker.errors import APIError
 
-from sandbox.container_files import get_file, put_files
-from sandbox.container_shell import ContainerProcesses, ExecChannel, NotRunning
-from sandbox.container_terminal import open_terminal
-from sandbox.containers import Containers, Role
+from sandbox.container.containers import Containers, Role
+from sandbox.container.files import get_file, put_files
+from sandbox.container.image_diff import Entry, PristineEntries, image_changes, read_entries
+from sandbox.container.streams import ContainerProcesses, ExecChannel, NotRunning
+from sandbox.container.terminal import open_terminal
 from sandbox.engine import DEADLINE, OWNER
 from sandbox.errors import SandboxUnavailable
-from sandbox.image_diff import Entry, PristineEntries, image_changes, read_entries
 from sandbox.shell import Shell, ShellUnstartable, supervisor_command
 from sandbox.streams import Deadline, engine_call
-from sandbox.terminal import Terminal
+from sandbox.terminals.terminal import Terminal
 from sandbox.types import ExecResult, FileChange, FrozenState, Limits
 
 logger = logging.getLogger(__name__)

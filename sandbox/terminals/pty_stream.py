@@ -1,6 +1,6 @@
 """The two-way stream between a terminal and the programs in it, whatever carries it; and the one over a descriptor.
 
-The one through an engine is in container_terminal.py.
+The one through an engine is in container/terminal.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import termios
 from typing import Protocol
 
-from sandbox.foreground import awaits_input, is_over
+from sandbox.terminals.foreground import awaits_input, is_over
 
 CHUNK = 1 << 16
 # A program that reads nothing while it is sent this much will not read it.

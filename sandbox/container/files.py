@@ -10,7 +10,7 @@ import time
 
 from docker.errors import NotFound
 
-from sandbox.containers import Containers
+from sandbox.container.containers import Containers
 from sandbox.streams import engine_call
 
 

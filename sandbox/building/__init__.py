@@ -1,0 +1,1 @@
+"""Images: what they start from, how they are built, why a build failed."""

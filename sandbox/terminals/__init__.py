@@ -1,0 +1,1 @@
+"""Terminals: keys in, a screen out. See terminal.py."""

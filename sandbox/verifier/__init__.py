@@ -1,0 +1,1 @@
+"""Verdicts: the interpreter that judges, and what is believed of its answer."""
