@@ -15,6 +15,7 @@ from pathlib import Path
 import docker
 import pytest
 
+from sandbox.backends.choice import choose
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.overlay import RUNTIMES, OverlayBackend
 from sandbox.building.base_images import BaseImages
@@ -30,6 +31,7 @@ DRIVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
+from sandbox.backends.choice import choose
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.overlay import OverlayBackend
 from sandbox.engine import connect
@@ -196,3 +198,26 @@ def test_each_runtime_confines_as_the_engine_does(
         fast.close()
     assert "Seccomp:\t2" in seen[0]
     assert seen[0] == seen[1]
+
+
+def test_where_no_runtime_is_installed_docker_serves_and_asking_for_more_says_what_is_missing(
+    client: docker.DockerClient, bases: BaseImages, data_folder: Path, image: str
+) -> None:
+    runtime = VerifierRuntime(client, bases)
+    os.environ["PATH"] = "/nowhere"
+    assert choose("auto", client, runtime, data_folder, image).name == "docker"
+    with pytest.raises(SandboxUnavailable, match="no OCI runtime is installed; looked for crun and runc"):
+        choose("overlay", client, runtime, data_folder, image)
+
+
+def test_where_a_runtime_cannot_start_anything_docker_serves(
+    client: docker.DockerClient, bases: BaseImages, data_folder: Path, image: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / "crun"
+    broken.write_text("#!/bin/sh\necho no such kernel feature >&2\nexit 1\n")
+    broken.chmod(0o755)
+    runtime = VerifierRuntime(client, bases)
+    os.environ["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    assert choose("auto", client, runtime, data_folder, image).name == "docker"
+    with pytest.raises(SandboxUnavailable, match="the runtime did not start a container"):
+        choose("overlay", client, runtime, data_folder, image)
