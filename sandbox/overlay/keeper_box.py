@@ -206,7 +206,12 @@ class Box:
             connection, _ = listening.accept()
             with connection:
                 _, descriptors, _, _ = socket.recv_fds(connection, 4096, 1)
-            return descriptors[0], os.pidfd_open(int(Path(folder, "pid").read_text()))
+            program = int(Path(folder, "pid").read_text())
+            handle = os.pidfd_open(program)
+            # The runtime that started it is gone, so it is a child of this process. Until it is buried it counts among
+            # the processes of the sandbox, and holds up their end.
+            threading.Thread(target=_bury_program, args=(program,), daemon=True).start()
+            return descriptors[0], handle
 
     def end_session(self, leader: int) -> None:
         """Kill the programs of a terminal. `leader` is what the sandbox itself calls its first program."""
@@ -221,7 +226,11 @@ class Box:
         return groups.oom_kills(self._group(self._room.memory))
 
     def changes(self) -> list[upper.Change]:
-        """What the upper directory holds that differs from the layers below it."""
+        """What the upper directory holds that differs from the layers below it, while nothing runs for a moment."""
+        with processes.halted(self._group(self._room.processes)):
+            return self._changes()
+
+    def _changes(self) -> list[upper.Change]:
         if len(self._lower) == 1:
             return upper.changes(self._path("upper"), self._lower[0])
         pristine = self._path("pristine")
@@ -264,12 +273,8 @@ class Box:
         pid = self._pid()
         if pid is None or not self.running():
             raise Refused("the sandbox does not run")
-        group = self._group(self._room.processes)
-        processes.send(halted := processes.members(group), signal.SIGSTOP)
-        try:
+        with processes.halted(self._group(self._room.processes)):
             self._collect(target, below)
-        finally:
-            processes.send(halted, signal.SIGCONT)
         return f"/proc/{pid}/ns/net"
 
     def _collect(self, target: str, below: str | None) -> None:
@@ -304,3 +309,8 @@ class Box:
         with contextlib.suppress(FileNotFoundError, ValueError):
             return int(Path(self._path("bundle"), "pid").read_text())
         return None
+
+
+def _bury_program(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
-from sandbox.overlay import groups, wire
+from sandbox.overlay import groups, processes, wire
 from sandbox.overlay.keeper_box import Box, Refused, Room
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Service:
         passed: tuple[int, ...] = ()
         try:
             answer, passed = self._act(request, descriptors)
-        except (OSError, Refused, subprocess.SubprocessError) as error:
+        except (OSError, Refused, ValueError, subprocess.SubprocessError) as error:
             fault = type(error).__name__ if isinstance(error, OSError) else ""
             answer = {"refused": str(error), "fault": fault}
         finally:
@@ -129,13 +130,16 @@ def _on_box(box: Box, do: str, request: wire.Message, descriptors: list[int]) ->
 
 
 def bury_orphans() -> None:
-    """Wait for dead processes that nobody else waits for: the first process of a namespace inherits them."""
-    known = {one.pid for one in list(subprocess._active)}  # type: ignore[attr-defined]
-    with contextlib.suppress(ChildProcessError):
-        while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-            if dead.si_pid in known:
-                return
-            os.waitpid(dead.si_pid, 0)
+    """Wait for dead processes of sandboxes that nobody else waits for: the first process of a namespace inherits them.
+
+    Never for a program that this process started itself: whoever waits for it would take a failure for success.
+    """
+    for children in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for pid in map(int, children.read_text().split()):
+                if processes.is_inside(pid):
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, os.WNOHANG)
 
 
 def leave(room: Room) -> None:

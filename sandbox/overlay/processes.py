@@ -6,13 +6,19 @@ All process ids here are those of the caller's namespace, unless they are called
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
-from collections.abc import Iterable
+import signal
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
+HALT_S, HALT_PAUSE_S = 5.0, 0.0005
+# Letters of the process table: stopped, traced, dead.
+STILL = "TtZX"
 
 
 class Process(NamedTuple):
@@ -29,17 +35,30 @@ def members(group: Path) -> list[int]:
     """Processes of a control group; none when it is gone."""
     try:
         return [int(line) for line in (group / "cgroup.procs").read_text().split()]
-    except FileNotFoundError:
+    except OSError as error:
+        # A group that goes between opening its file and reading it says that it is no device.
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
         return []
 
 
 def inner_pid(pid: int) -> int | None:
     """The id that a process has in its own, innermost namespace; None when it is gone."""
+    return names[-1] if (names := _names(pid)) else None
+
+
+def is_inside(pid: int) -> bool:
+    """Whether a process, which may be dead, is in a namespace below this one."""
+    return len(_names(pid)) > 1
+
+
+def _names(pid: int) -> list[int]:
+    """The ids of a process in its namespaces, this one first; none when it is gone."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
             if line.startswith("NSpid:"):
-                return int(line.split()[-1])
-    return None
+                return [int(name) for name in line.split()[1:]]
+    return []
 
 
 def outer_pid(group: Path, inner: int) -> int | None:
@@ -79,6 +98,40 @@ def send(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+@contextlib.contextmanager
+def halted(group: Path) -> Iterator[None]:
+    """Inside of this nothing of a group runs, also nothing that it was just starting. Who was stopped before stays so.
+
+    Raises TimeoutError.
+    """
+    stopped: set[int] = set()
+    try:
+        end, quiet = time.monotonic() + HALT_S, 0
+        # What was born while the others were looked at shows when they are looked at again.
+        while quiet < 2:
+            awake = [pid for pid in members(group) if _is_awake(pid, stopped)]
+            quiet = 0 if awake else quiet + 1
+            send(sorted(awake), signal.SIGSTOP)
+            stopped.update(awake)
+            if awake and time.monotonic() > end:
+                raise TimeoutError("the processes of a sandbox cannot be halted")
+            time.sleep(HALT_PAUSE_S if awake else 0)
+        yield
+    finally:
+        # Children first: a shell that looks after its jobs must not find them stopped.
+        send(sorted(stopped, reverse=True), signal.SIGCONT)
+
+
+def _is_awake(pid: int, told: set[int]) -> bool:
+    """Whether a process may run; one that was `told` to stop while it waits for the kernel stops before it goes on."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    state = stat[stat.rindex(")") + 2]
+    return state not in STILL and not (state == "D" and pid in told)
 
 
 def wait_for_end(descriptor: int, timeout_s: float) -> bool:

@@ -5,11 +5,14 @@ Copying and laying over is in upper.py; which state is wanted for how long is th
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from sandbox.engine import owner, owner_is_alive
+from sandbox.errors import SandboxUnavailable
 from sandbox.overlay.upper import remove_tree
 
 # Such names are no references: folders of states that are being made or removed.
@@ -18,12 +21,22 @@ _CHANGES = "changes"
 _REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
+@contextlib.contextmanager
+def _disk_call() -> Iterator[None]:
+    """Turns a failure of the disk into SandboxUnavailable."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxUnavailable(f"the frozen states on this disk: {error}") from error
+
+
 class States:
-    """The states of one data folder. Safe for several threads and processes."""
+    """The states of one data folder. Safe for several threads and processes; every method raises SandboxUnavailable."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
 
+    @_disk_call()
     def new(self) -> Path:
         """Where to put changes of which `keep` is to make a state; its parent says whose they are until then."""
         self._place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -31,6 +44,7 @@ class States:
         made.mkdir()
         return made / _CHANGES
 
+    @_disk_call()
     def keep(self, changes: Path, reference: str) -> None:
         """Make a state of what was put where `new` said; one of that name is replaced. ValueError for a bad name."""
         target = self._folder(reference)
@@ -44,6 +58,7 @@ class States:
                 self.discard(reference)
         changes.parent.rmdir()
 
+    @_disk_call()
     def drop(self, changes: Path) -> None:
         """Remove what was begun where `new` said."""
         remove_tree(changes.parent)
@@ -53,12 +68,14 @@ class States:
         folder = self._folder(reference)
         return folder if folder.is_dir() else None
 
+    @_disk_call()
     def references(self) -> set[str]:
         """Of all states."""
         if not self._place.is_dir():
             return set()
         return {path.name for path in self._place.iterdir() if not path.name.startswith(_PASSING)}
 
+    @_disk_call()
     def discard(self, reference: str) -> None:
         """Remove a state; nothing when it is gone."""
         folder = self._folder(reference)
@@ -72,6 +89,7 @@ class States:
         finally:
             remove_tree(dead.parent)
 
+    @_disk_call()
     def reap(self) -> None:
         """Remove what dead processes were making or removing."""
         for path in self._place.iterdir() if self._place.is_dir() else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -47,6 +48,8 @@ def open_in_root(root: int, path: str, flags: int, mode: int = 0) -> int:
 
     Raises OSError.
     """
+    if "\0" in path:
+        raise FileNotFoundError(errno.ENOENT, "no file has a name with a zero byte")
     how = _OpenHow(flags | os.O_CLOEXEC, mode, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_XDEV)
     found: int = _libc.syscall(_SYS_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if found < 0:

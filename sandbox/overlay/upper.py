@@ -6,14 +6,13 @@ below it (Linux, Documentation/filesystems/overlayfs). Standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 OPAQUE = "trusted.overlay.opaque"
 NEVER = frozenset({"/proc", "/sys", "/dev", "/run"})
@@ -44,39 +43,55 @@ def is_opaque(path: str) -> bool:
 
 
 def changes(upper: str, pristine: str) -> list[Change]:
-    """What `upper` holds that differs in content, mode or type from `pristine`, sorted by path."""
+    """What `upper` holds that differs in content, mode or type from `pristine`, sorted by path.
+
+    Nothing may change in `upper` meanwhile: a folder that becomes a symlink would lead out of it.
+    """
     found: list[Change] = []
-    _walk(upper, pristine, "", found)
+    # A sandbox makes trees deeper than Python's stack.
+    pending = [_Folder("", True)]
+    while pending:
+        pending += _look(upper, pristine, pending.pop(), found)
     return sorted(found, key=lambda change: change["path"])
 
 
-def _walk(upper: str, pristine: str, path: str, found: list[Change]) -> None:
-    """Compare one directory. A `pristine` that is no directory counts as an empty one."""
+class _Folder(NamedTuple):
+    """A directory of an upper directory."""
+
+    path: str
+    before: bool
+    """Whether it was a directory before. Where it was a symlink nothing was below it, wherever that may lead."""
+
+
+def _look(upper: str, pristine: str, folder: _Folder, found: list[Change]) -> list[_Folder]:
+    """Compare what one directory holds; the directories in it."""
+    folders = []
     seen = set()
-    with os.scandir(upper + path) as entries:
+    with os.scandir(upper + folder.path) as entries:
         for entry in entries:
             seen.add(entry.name)
-            below = f"{path}/{entry.name}"
-            if below not in NEVER:
-                # Background processes go on: what vanishes while it is looked at is gone.
-                with contextlib.suppress(FileNotFoundError):
-                    _compare(upper, pristine, below, found)
-    if is_opaque(upper + path) and _type(_status(pristine + path)) == "directory":
-        for name in os.listdir(pristine + path):
+            path = f"{folder.path}/{entry.name}"
+            if path in NEVER:
+                continue
+            before = _status(pristine + path) if folder.before else None
+            now = os.lstat(upper + path)
+            _compare(upper, pristine, path, now, before, found)
+            if stat.S_ISDIR(now.st_mode):
+                folders.append(_Folder(path, _type(before) == "directory"))
+    if folder.before and is_opaque(upper + folder.path):
+        for name in os.listdir(pristine + folder.path):
             if name not in seen:
-                found.append(_deleted(f"{path}/{name}", _status(f"{pristine}{path}/{name}")))
+                path = f"{folder.path}/{name}"
+                found.append(_deleted(path, os.lstat(pristine + path)))
+    return folders
 
 
-def _compare(upper: str, pristine: str, path: str, found: list[Change]) -> None:
-    now, before = os.lstat(upper + path), _status(pristine + path)
+def _compare(
+    upper: str, pristine: str, path: str, now: os.stat_result, before: os.stat_result | None, found: list[Change]
+) -> None:
     if is_whiteout(now):
         if before is not None:
             found.append(_deleted(path, before))
-        return
-    if _type(now) == "directory":
-        if _type(before) != "directory" or _mode(now) != _mode(before):
-            found.append(_changed(path, now, before, None))
-        _walk(upper, pristine, path, found)
         return
     content = _content(upper + path, now)
     same_kind = before is not None and _type(before) == _type(now) and _mode(before) == _mode(now)
@@ -87,7 +102,7 @@ def _compare(upper: str, pristine: str, path: str, found: list[Change]) -> None:
 def _status(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
 
 
@@ -122,19 +137,29 @@ def _changed(path: str, now: os.stat_result, before: os.stat_result | None, cont
     return Change(path=_name(path), kind=kind, type=_type(now), sha256=content, size=size, mode=_mode(now))
 
 
-def _deleted(path: str, before: os.stat_result | None) -> Change:
+def _deleted(path: str, before: os.stat_result) -> Change:
     return Change(path=_name(path), kind="deleted", type=_type(before), sha256=None, size=0, mode=0)
 
 
 def copy(source: str, target: str) -> None:
     """Copy an upper directory to `target`, which may not exist yet, with everything that it means. Raises OSError."""
-    done = subprocess.run(["cp", "-a", "--", source, target], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"copying the changes of a sandbox: {done.stderr.strip()[-500:]}")
+    _run("copying the changes of a sandbox", ["cp", "-a", "--", source, target])
 
 
 def apply(source: str, target: str) -> None:
     """Lay the upper directory `source` over the upper directory `target`, as mounting both would. Raises OSError."""
+    pending = [(source, target)]
+    while pending:
+        new, old = pending.pop()
+        pending += _lay_folder(new, old)
+        status = os.lstat(new)
+        os.chown(old, status.st_uid, status.st_gid)
+        shutil.copystat(new, old, follow_symlinks=False)
+
+
+def _lay_folder(source: str, target: str) -> list[tuple[str, str]]:
+    """Lay what one directory holds over another; the directories in it that go on in both."""
+    both = []
     with os.scandir(source) as entries:
         names = sorted(entry.name for entry in entries)
     for name in names:
@@ -144,28 +169,32 @@ def apply(source: str, target: str) -> None:
             _remove(old, before)
             copy(new, old)
         elif before is not None and stat.S_ISDIR(before.st_mode) and not is_opaque(new):
-            apply(new, old)
-            status = os.lstat(new)
-            os.chown(old, status.st_uid, status.st_gid)
-            shutil.copystat(new, old, follow_symlinks=False)
+            both.append((new, old))
         else:
             # Whatever stood there hid what is below it, and the new directory has to go on hiding it.
             _remove(old, before)
             copy(new, old)
             if before is not None:
                 os.setxattr(old, OPAQUE, b"y")
+    return both
 
 
 def _remove(path: str, status: os.stat_result | None) -> None:
     if status is None:
         return
     if stat.S_ISDIR(status.st_mode):
-        shutil.rmtree(path)
+        remove_tree(Path(path))
     else:
         os.unlink(path)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a frozen state; nothing when it is gone."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(path)
+    """Remove a directory; nothing when it is gone. Raises OSError."""
+    # A sandbox makes trees deeper than Python's stack, with paths longer than the system takes in one call.
+    _run("removing a directory of a sandbox", ["rm", "-rf", "--", str(path)])
+
+
+def _run(what: str, command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        raise OSError(f"{what}: {done.stderr.strip()[-500:]}")
