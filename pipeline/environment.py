@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 from pydantic import Field
 
 from pipeline.types import Record, TaskInstance
+from sandbox.escapes import clean
 from sandbox.protocol import Backend, Sandbox
 from sandbox.types import ExecResult, FrozenState
 
@@ -90,10 +91,13 @@ def told(result: ExecResult) -> StepOutcome:
 
 
 def observe(result: ExecResult) -> str:
-    """The text an agent reads: the output, and a note where it was stopped or the shell did not outlive it."""
+    """The text an agent reads: the output as a terminal would show it, without escape sequences and overwritten text.
+
+    A note follows where the command was stopped, or its shell did not outlive it.
+    """
     notes = []
     if result.timed_out:
         notes.append(f"\n[stopped after {result.seconds:.0f} s: time limit]")
     if result.shell_restarted:
         notes.append("\n[the shell ended: the next command starts in a new one]")
-    return result.output + "".join(notes)
+    return clean(result.output) + "".join(notes)

@@ -219,5 +219,5 @@ class VerificationResult(Record):
     backend: str | None = None
     """What the verifier ran in; None on rows that are older than this field."""
     failure_class: str | None = None
-    """Why there is no verdict (`outcome == "error"`): infrastructure, verifier_broken, state_lost."""
+    """Why there is no verdict (`outcome == "error"`): infrastructure, verifier_broken."""
     log_tail: str = ""

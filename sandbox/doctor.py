@@ -109,13 +109,15 @@ def fast_runtime() -> str:
 
 
 def check_backend(info: Info | None, runtime: str, user: int) -> Finding:
-    """Which backend `auto` takes. Docker's is slower, and no fault."""
+    """Which backend `auto` takes, as far as looking tells. Docker's is slower, and no fault."""
+    if info is None:
+        return _finding("sandboxes", False, "unknown, no engine answers", REMEDY)
     obstacles = []
     if user != 0:
         obstacles.append("it needs root")
     if not runtime:
         obstacles.append("there is neither crun nor runc")
-    if info is not None and info.get("Driver") != "overlay2":
+    if info.get("Driver") != "overlay2":
         obstacles.append("the engine does not keep images as layers of overlay2")
     detail = f"docker, not overlay: {', '.join(obstacles)}" if obstacles else f"overlay, by {runtime}"
     return _finding("sandboxes", True, detail, "")

@@ -1,4 +1,4 @@
-"""Output of a command: its bytes on disk, and a text of bounded size with the beginning and the end of them.
+"""Output of a command: however much it is, a text of bounded size with the beginning and the end of it.
 
 Bytes are bytes until somebody looks: what is no UTF-8 is replaced in the text alone. Reading the output from an engine
 is in streams.py, freeing a text of escape sequences in escapes.py.
@@ -6,68 +6,14 @@ is in streams.py, freeing a text of escape sequences in escapes.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from types import TracebackType
-
-from sandbox.errors import SandboxUnavailable
-
 HEAD_BYTES = 20_000
 TAIL_BYTES = 20_000
-SPOOL_BYTES = 64 << 20
-
-
-class OutputFile:
-    """The first `limit` bytes of an output, as they came, in a file that replaces the one at `path`.
-
-    More than that is counted only: what a command writes must not fill the driver's disk. Raises SandboxUnavailable
-    when that disk takes no more. Not safe for several threads.
-    """
-
-    def __init__(self, path: Path, limit: int = SPOOL_BYTES) -> None:
-        self.path = path
-        self.total = 0
-        self._limit = limit
-        self._file = path.open("wb")
-
-    def __enter__(self) -> OutputFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def kept(self) -> int:
-        """Bytes of the output that the file has, once it is closed."""
-        return min(self.total, self._limit)
-
-    def add(self, chunk: bytes) -> None:
-        """Take the next bytes of the output."""
-        room = self._limit - self.kept
-        self.total += len(chunk)
-        if room > 0:
-            self._attempt(lambda: self._file.write(chunk[:room]))
-
-    def close(self) -> None:
-        """Bring everything to the file. Safe to call twice."""
-        self._attempt(self._file.close)
-
-    def _attempt(self, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except OSError as error:
-            raise SandboxUnavailable(f"the output of a command cannot be kept in {self.path} ({error})") from error
 
 
 class OutputBuffer:
-    """Takes any amount of bytes, holds at most about `head + 3 * tail` of them; all go to `file` too.
+    """Takes any amount of bytes, holds at most about `head + 3 * tail` of them. Not safe for several threads."""
 
-    Not safe for several threads.
-    """
-
-    def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES, file: OutputFile | None = None) -> None:
+    def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
         if head < 0 or tail <= 0:
             raise ValueError("an output buffer needs head >= 0 and tail > 0 bytes")
         self._head_limit = head
@@ -75,12 +21,9 @@ class OutputBuffer:
         self._head = bytearray()
         self._tail = bytearray()
         self.total = 0
-        self.file = file
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes of the output. Raises SandboxUnavailable when the file cannot take them."""
-        if self.file is not None:
-            self.file.add(chunk)
+        """Take the next bytes of the output."""
         self.total += len(chunk)
         room = self._head_limit - len(self._head)
         if room > 0:

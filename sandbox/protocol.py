@@ -34,7 +34,10 @@ class Sandbox(Protocol):
         """
 
     def put(self, files: dict[str, bytes], *, mode: int = 0o644) -> None:
-        """Write files (absolute path -> content), parents created. Raises SandboxUnavailable."""
+        """Write files (absolute path -> content), parents created.
+
+        Raises SandboxUnavailable, ValueError for a path that is not absolute.
+        """
 
     def get(self, path: str, *, max_bytes: int) -> bytes | None:
         """Content of one regular file, None when there is none. Symlinks are not followed.
@@ -69,7 +72,7 @@ class Backend(Protocol):
         """Name stored on rows, e.g. `docker`."""
 
     def start(self, image_digest: str, limits: Limits) -> Sandbox:
-        """A fresh sandbox. Raises ImageMissing or SandboxUnavailable."""
+        """A fresh sandbox. Raises ImageMissing, ImageUnusable or SandboxUnavailable."""
 
     def restore(self, state: FrozenState, limits: Limits) -> Sandbox:
         """A fresh sandbox over a frozen file system. Raises ImageMissing or SandboxUnavailable."""

@@ -19,7 +19,7 @@ from docker.errors import ImageNotFound
 
 from sandbox.building.base_images import SUBSTITUTED, BaseImages, RegistryUnreachable
 from sandbox.building.build_failures import classify
-from sandbox.building.builds import DOCKERFILE, remove_dead_steps, run_build, tar_of
+from sandbox.building.builds import DOCKERFILE, run_build, tar_of
 from sandbox.building.dockerfile_text import external_images, replace_images, with_arguments, with_original_lines
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import Deadline, engine_call
@@ -65,10 +65,6 @@ class ImageBuilder:
             if found is None:
                 return self._run(spec, text, context, tag, substituted, limits, clock)
         return _built(*found, substituted, clock, cached=True)
-
-    def reap(self) -> int:
-        """Remove the step containers of builds whose driver is dead; how many. Raises SandboxUnavailable."""
-        return remove_dead_steps(self._client)
 
     def _run(
         self,

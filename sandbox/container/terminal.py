@@ -40,8 +40,8 @@ def open_terminal(
     workdir: str,
     check: Callable[[], None],
     *,
-    rows: int = 24,
-    columns: int = 80,
+    rows: int,
+    columns: int,
 ) -> Terminal:
     """A terminal with bash, or sh where there is none, in `workdir` of a running container.
 

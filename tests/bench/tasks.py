@@ -25,7 +25,7 @@ class Task:
     setup: dict[str, str]
     """Path below /tasks/NAME -> text."""
     solution: tuple[str, ...]
-    """Shell commands of the oracle, each for a fresh shell."""
+    """Shell commands of the oracle; none needs what another one did to its shell."""
     verifier: str
     """pytest file: standard library only, assertions on files."""
 

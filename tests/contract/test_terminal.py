@@ -123,14 +123,14 @@ class TestShell:
 
     def test_a_sandbox_that_is_over_is_not_the_end_of_a_shell(self, backend: Backend, image: str) -> None:
         sandbox = backend.start(image, LIMITS.model_copy(update={"lifetime_s": 4}))
-        terminal = sandbox.terminals.terminal()
+        terminal = sandbox.terminal()
         until(terminal, "done")
         with pytest.raises(SandboxUnavailable, match=r"over|gone"):
             until(terminal, "shell_exited")
         terminal.close()
         sandbox.close()
         with pytest.raises(SandboxUnavailable, match="closed"):
-            sandbox.terminals.terminal()
+            sandbox.terminal()
 
 
 class TestPrograms:

@@ -48,6 +48,31 @@ def test_an_engine_on_vfs_is_a_fault() -> None:
     assert not doctor.check_storage({"Driver": "vfs", "DriverStatus": None}).ok
 
 
+def test_the_fast_backend_is_named_with_its_runtime() -> None:
+    assert doctor.check_backend(INFO, "/usr/bin/crun", user=0).detail == "overlay, by /usr/bin/crun"
+
+
+@pytest.mark.parametrize(
+    ("driver", "runtime", "user", "said"),
+    [
+        ("overlay2", "/usr/bin/runc", 1000, "it needs root"),
+        ("overlay2", "", 0, "neither crun nor runc"),
+        ("overlayfs", "/usr/bin/runc", 0, "layers of overlay2"),
+        ("overlayfs", "", 1000, "it needs root, there is neither crun nor runc, the engine"),
+    ],
+)
+def test_what_keeps_the_fast_backend_away_is_said_and_is_no_fault(
+    driver: str, runtime: str, user: int, said: str
+) -> None:
+    found = doctor.check_backend({**INFO, "Driver": driver}, runtime, user)
+    assert found.ok and found.detail.startswith("docker, not overlay: ") and said in found.detail
+
+
+def test_without_an_engine_no_backend_is_promised() -> None:
+    found = doctor.check_backend(None, "/usr/bin/crun", user=0)
+    assert not found.ok and "no engine" in found.detail
+
+
 def test_overlayfs_is_a_fault_only_where_an_engine_has_to_be_started() -> None:
     fault = doctor.check_data_folder(Path("/"), "overlay", engine_answers=False)
     assert not fault.ok and "TOUCHSTONE_DATA" in fault.remedy

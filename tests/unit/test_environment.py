@@ -27,6 +27,11 @@ def test_a_time_limit_and_a_kill_for_memory_are_told() -> None:
     assert outcome.observation == "out\n\n[stopped after 2 s: time limit]"
 
 
+def test_an_agent_reads_what_a_terminal_would_show() -> None:
+    written = "\x1b[1;31mred\x1b[0m\r\n 10%\r 99%\r100%\n\x1b]0;title\x07done\x00\n"
+    assert told(PLAIN.model_copy(update={"output": written})).observation == "red\n100%\ndone\n"
+
+
 class Marked:
     """An environment whose every step has a mark."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.errors import SandboxUnavailable
-from sandbox.output import OutputBuffer, OutputFile
+from sandbox.output import OutputBuffer
 
 
 def filled(chunks: list[bytes], head: int = 10, tail: int = 10) -> OutputBuffer:
@@ -68,37 +65,3 @@ def test_what_is_kept_is_the_beginning_and_the_end(chunks: list[bytes], head: in
 def test_nonsensical_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="tail > 0"):
         OutputBuffer(10, 0)
-
-
-def test_every_byte_goes_to_the_file_as_it_came(tmp_path: Path) -> None:
-    content = bytes(range(256)) * 100
-    with OutputFile(tmp_path / "output") as file:
-        buffer = OutputBuffer(10, 10, file=file)
-        for start in range(0, len(content), 7):
-            buffer.add(content[start : start + 7])
-    assert file.path.read_bytes() == content
-    assert (file.kept, file.total, buffer.total) == (len(content), len(content), len(content))
-    assert buffer.truncated
-
-
-def test_misuse_a_file_takes_no_more_than_its_limit_and_the_count_goes_on(tmp_path: Path) -> None:
-    with OutputFile(tmp_path / "output", limit=10) as file:
-        for _ in range(100):
-            file.add(b"0123456")
-    assert file.path.read_bytes() == b"0123456012"
-    assert (file.kept, file.total) == (10, 700)
-
-
-def test_a_file_replaces_the_one_before(tmp_path: Path) -> None:
-    (tmp_path / "output").write_bytes(b"older and longer")
-    with OutputFile(tmp_path / "output") as file:
-        file.add(b"new")
-    file.close()
-    assert file.path.read_bytes() == b"new"
-
-
-def test_a_full_disk_is_our_fault_and_not_the_commands() -> None:
-    file = OutputFile(Path("/dev/full"))
-    with pytest.raises(SandboxUnavailable, match="cannot be kept"):
-        for _ in range(100):
-            file.add(b"x" * 4096)
