@@ -10,7 +10,7 @@ from pipeline.types import Record, TaskInstance, Trajectory, VerificationResult
 from pipeline.verdict import verdict
 from sandbox.errors import ImageMissing, VerifierBroken
 from sandbox.protocol import Backend, Sandbox
-from sandbox.types import FrozenState, Judgement
+from sandbox.types import FrozenState, Judgement, Limits
 
 VERIFIER_BROKEN = "verifier_broken"
 """Failure class of a verifier that crashed or ran no test."""
@@ -25,8 +25,8 @@ JUDGE_LIFETIME_MARGIN_S = 60
 
 def judge(task: TaskInstance, state: FrozenState, backend: Backend) -> Judgement:
     """Run the task's verifier on a frozen state. Raises VerifierBroken, ImageMissing or SandboxUnavailable."""
-    limits = task.limits.model_copy(update={"lifetime_s": task.verifier.timeout_s + JUDGE_LIFETIME_MARGIN_S})
-    return backend.judge(state, task.verifier.texts, limits=limits, timeout_s=task.verifier.timeout_s)
+    verifier = task.verifier
+    return backend.judge(state, verifier.texts, limits=_judging_limits(task), timeout_s=verifier.timeout_s)
 
 
 def verify(
@@ -150,8 +150,13 @@ def judge_live(
     verifier = task.verifier
     with closing(backend.start(task.image_digest, task.limits)) as sandbox:
         differing = _carry_out(trajectory, sandbox, command_timeout_s)
-        judged = backend.judge_live(sandbox, verifier.texts, limits=task.limits, timeout_s=verifier.timeout_s)
-        return judged, differing
+        limits, timeout_s = _judging_limits(task), verifier.timeout_s
+        return backend.judge_live(sandbox, verifier.texts, limits=limits, timeout_s=timeout_s), differing
+
+
+def _judging_limits(task: TaskInstance) -> Limits:
+    """Of the sandbox in which the verifier runs."""
+    return task.limits.model_copy(update={"lifetime_s": task.verifier.timeout_s + JUDGE_LIFETIME_MARGIN_S})
 
 
 def _carry_out(trajectory: Trajectory, sandbox: Sandbox, command_timeout_s: float) -> list[str]:

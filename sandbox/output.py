@@ -6,6 +6,8 @@ is in streams.py, freeing a text of escape sequences in escapes.py.
 
 from __future__ import annotations
 
+from sandbox.escape_grammar import unfinished
+
 HEAD_BYTES = 20_000
 TAIL_BYTES = 20_000
 
@@ -46,7 +48,7 @@ class OutputBuffer:
         """The output decoded as UTF-8 with replacement; a cut is marked with the number of bytes left out."""
         if not self.truncated:
             return (self._head + self._tail).decode("utf-8", "replace")
-        head = _without_partial_end(bytes(self._head))
+        head = _without_partial_sequence(_without_partial_end(bytes(self._head)))
         tail = _without_partial_start(bytes(self._tail[-self._tail_limit :]))
         left_out = self.total - len(head) - len(tail)
         marker = f"\n[... {left_out} of {self.total} bytes left out ...]\n"
@@ -66,6 +68,12 @@ def _without_partial_end(data: bytes) -> bytes:
         needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         return data[:-back] if needed > back else data
     return data
+
+
+def _without_partial_sequence(data: bytes) -> bytes:
+    """Drop an escape sequence that the cut left incomplete: a terminal would take what follows for its rest."""
+    text = data.decode("utf-8", "surrogateescape")
+    return text[: unfinished(text)].encode("utf-8", "surrogateescape")
 
 
 def _without_partial_start(data: bytes) -> bytes:

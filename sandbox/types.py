@@ -35,7 +35,8 @@ class ExecResult(Frozen):
     exit_code: int | None
     """None when the command was stopped at its time limit."""
     output: str
-    """Standard output and error in the order written, decoded with replacement, cut to head + tail."""
+    """Standard output and error in the order written, decoded with replacement, cut to head + tail, escape sequences
+    included."""
     output_bytes: int
     """Bytes the command really wrote."""
     truncated: bool

@@ -31,7 +31,6 @@ DRIVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from sandbox.backends.choice import choose
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.overlay import OverlayBackend
 from sandbox.engine import connect

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.escapes import clean
 from sandbox.output import OutputBuffer
 
 
@@ -43,6 +44,12 @@ def test_a_cut_never_splits_a_character(shift: int) -> None:
     head, marker, tail = buffer.text().split("\n")
     kept = len((head + tail).encode())
     assert marker == f"[... {buffer.total - kept} of {buffer.total} bytes left out ...]"
+
+
+def test_a_cut_inside_an_escape_sequence_hides_nothing_behind_it() -> None:
+    buffer = filled([b"ab\xff\x1b]0;t", b"i" * 100, b"tle\x07 end of it"])
+    assert buffer.text() == "ab\ufffd\n[... 109 of 122 bytes left out ...]\n end of it"
+    assert clean(buffer.text()) == buffer.text()
 
 
 def test_memory_stays_bounded() -> None:
