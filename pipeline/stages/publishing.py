@@ -36,7 +36,7 @@ def _card(rows: int, summary: Mapping[str, object]) -> str:
     return f"""# Verified terminal trajectories
 
 {rows} trajectories of agents that solved tasks in containers made from real repositories. Each final state passed the
-pytest verifier of its task, run by an interpreter of ours in a fresh container; a task is here only when doing
+pytest verifier of its task, run by an interpreter of ours in a fresh sandbox; a task is here only when doing
 nothing fails its verifier and its reference solution passes it, twice. The column `agent` says who acted: `oracle`
 carried out the reference solution.
 
