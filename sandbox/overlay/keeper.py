@@ -119,10 +119,9 @@ class Keeper:
         self._end()
         self._driver = os.getpid()
         self.owner = owner_to_name(owner())
-        self.place.mkdir(parents=True, exist_ok=True)
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(self._command(), stdin=theirs.fileno(), stdout=subprocess.DEVNULL, cwd="/")
+            self._process = self._start(theirs)
         ours.settimeout(START_TIMEOUT_S)
         try:
             answer, _ = wire.receive(ours)
@@ -137,6 +136,16 @@ class Keeper:
         ours.settimeout(None)
         self._control = ours
         return ours
+
+    def _start(self, control: socket.socket) -> subprocess.Popen[bytes]:
+        try:
+            self.place.mkdir(parents=True, exist_ok=True)
+            # What the driver keeps from other users the users of a sandbox must be able to see.
+            return subprocess.Popen(
+                self._command(), stdin=control.fileno(), stdout=subprocess.DEVNULL, cwd="/", umask=0o022
+            )
+        except OSError as error:
+            raise SandboxUnavailable(f"the keeper of the sandboxes cannot be started: {error}") from error
 
     def _command(self) -> list[str]:
         unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave"]

@@ -75,11 +75,17 @@ class Box:
         self._started = False
         self._init: int | None = None
         self._identity = name
+        self._kills = self._earlier_kills = 0
         os.mkdir(self._home)
         syscalls.mount("tmpfs", self._home, f"mode=711,size={size_mb}m", syscalls.NODEV)
-        for part in ("upper", "work", "root", "bundle"):
-            os.mkdir(f"{self._home}/{part}")
-        syscalls.mount_overlay(self._path("root"), self._lower, self._path("upper"), self._path("work"))
+        try:
+            for part in ("upper", "work", "root", "bundle"):
+                os.mkdir(f"{self._home}/{part}")
+            syscalls.mount_overlay(self._path("root"), self._lower, self._path("upper"), self._path("work"))
+        except OSError:
+            syscalls.unmount(self._home)
+            os.rmdir(self._home)
+            raise
         room.count(1)
 
     def run(self, identity: str, config: str, descriptors: list[int]) -> None:
@@ -109,6 +115,8 @@ class Box:
 
     def started(self) -> None:
         """Wait until the container has started, if it has not yet. Raises Refused when it does not."""
+        if self._container is not None:
+            self.oom_kills()
         if self._started or self._container is None:
             return
         end = time.monotonic() + START_S
@@ -132,6 +140,7 @@ class Box:
         """Kill every process and wait until all are dead. Raises Refused when that does not happen in time."""
         if self._container is None:
             return
+        self._earlier_kills, self._kills = self.oom_kills(), 0
         with contextlib.suppress(Refused):
             self.started()
         if self._init is not None:
@@ -223,7 +232,10 @@ class Box:
             processes.send(session, signal.SIGKILL)
 
     def oom_kills(self) -> int:
-        return groups.oom_kills(self._group(self._room.memory))
+        """How many processes the kernel has killed for memory, in all containers of this box."""
+        # The count goes with the group, which the runtime removes when the container ends.
+        self._kills = max(self._kills, groups.oom_kills(self._group(self._room.memory)))
+        return self._earlier_kills + self._kills
 
     def changes(self) -> list[upper.Change]:
         """What the upper directory holds that differs from the layers below it, while nothing runs for a moment."""
@@ -260,6 +272,9 @@ class Box:
         self.end()
         if target is None and below is None:
             return f"{self._room.place}/{self._path('upper')}"
+        if target is None:
+            # Nothing runs any more that the limit is for, and a state on a state takes the room of both.
+            syscalls.mount("tmpfs", self._home, "size=0", syscalls.NODEV | syscalls.REMOUNT)
         kept = target or f"{self._room.place}/{self._path('merged')}"
         self._collect(kept, below)
         return kept
@@ -283,7 +298,8 @@ class Box:
             upper.copy(source, target)
         else:
             upper.copy(below, target)
-            upper.apply(source, target)
+            upper.copy(source, f"{target}.over")
+            upper.apply(f"{target}.over", target)
 
     def remove(self) -> None:
         """End everything and give back all that it took."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from docker.errors import ImageNotFound
@@ -39,7 +40,18 @@ def image_layers(containers: Containers, image: str) -> list[str]:
 
 
 def base_layer(place: Path) -> str:
-    """The layer with mount points and network names that stands above every image; made when it is not there yet."""
+    """The layer with mount points and network names that stands above every image; made when it is not there yet.
+
+    Raises SandboxUnavailable.
+    """
+    try:
+        _make_base(place)
+    except OSError as error:
+        raise SandboxUnavailable(f"the layer above all images cannot be made: {error}") from error
+    return str(place)
+
+
+def _make_base(place: Path) -> None:
     for folder in _FOLDERS:
         (place / folder).mkdir(parents=True, exist_ok=True)
     for name, text in _FILES.items():
@@ -47,4 +59,9 @@ def base_layer(place: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             path.write_text(text)
-    return str(place)
+    # The programs of a sandbox need not be those of whoever starts this, whose files may be for him alone.
+    for path in [place / name for name in (*_FOLDERS, *_FILES)]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        path.parent.chmod(0o755)
+    with contextlib.suppress(FileExistsError):
+        (place / "etc/mtab").symlink_to("/proc/mounts")

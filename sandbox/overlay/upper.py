@@ -6,9 +6,9 @@ below it (Linux, Documentation/filesystems/overlayfs). Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -147,36 +147,46 @@ def copy(source: str, target: str) -> None:
 
 
 def apply(source: str, target: str) -> None:
-    """Lay the upper directory `source` over the upper directory `target`, as mounting both would. Raises OSError."""
+    """Lay the upper directory `source` over `target`, as mounting both would; `source` is used up. Raises OSError.
+
+    Both are on one file system: what is moved keeps its hard links.
+    """
     pending = [(source, target)]
     while pending:
         new, old = pending.pop()
         pending += _lay_folder(new, old)
-        status = os.lstat(new)
-        os.chown(old, status.st_uid, status.st_gid)
-        shutil.copystat(new, old, follow_symlinks=False)
+        _copy_attributes(new, old)
+    remove_tree(Path(source))
 
 
 def _lay_folder(source: str, target: str) -> list[tuple[str, str]]:
-    """Lay what one directory holds over another; the directories in it that go on in both."""
+    """Move what one directory holds into another; the directories that are in both."""
     both = []
-    with os.scandir(source) as entries:
-        names = sorted(entry.name for entry in entries)
-    for name in names:
+    for name in os.listdir(source):
         new, old = f"{source}/{name}", f"{target}/{name}"
         before = _status(old)
-        if not stat.S_ISDIR(os.lstat(new).st_mode):
-            _remove(old, before)
-            copy(new, old)
-        elif before is not None and stat.S_ISDIR(before.st_mode) and not is_opaque(new):
+        is_folder = stat.S_ISDIR(os.lstat(new).st_mode)
+        if is_folder and before is not None and stat.S_ISDIR(before.st_mode) and not is_opaque(new):
             both.append((new, old))
-        else:
+            continue
+        _remove(old, before)
+        os.rename(new, old)
+        if is_folder and before is not None:
             # Whatever stood there hid what is below it, and the new directory has to go on hiding it.
-            _remove(old, before)
-            copy(new, old)
-            if before is not None:
-                os.setxattr(old, OPAQUE, b"y")
+            os.setxattr(old, OPAQUE, b"y")
     return both
+
+
+def _copy_attributes(source: str, target: str) -> None:
+    status = os.lstat(source)
+    os.chown(target, status.st_uid, status.st_gid)
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+    for name in os.listxattr(source):
+        value = os.getxattr(source, name)
+        # What a sandbox may hang on a file in memory can be more than a disk takes, as it is for `cp`.
+        with contextlib.suppress(OSError) if name.startswith("user.") else contextlib.nullcontext():
+            os.setxattr(target, name, value)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _remove(path: str, status: os.stat_result | None) -> None:
