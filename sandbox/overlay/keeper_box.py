@@ -103,7 +103,8 @@ class Box:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(pid_file)
         self._started = False
-        log = ["--log", f"{bundle}/log"]
+        # A runtime takes a colon in the name of its log for something else, and the data folder may have one.
+        log = ["--log", f"/proc/{os.getpid()}/cwd/{self._path('bundle')}/log"]
         self._container = subprocess.Popen(
             [self._room.runtime, "--root", state, *log, "run", "--bundle", bundle, "--pid-file", pid_file, identity],
             stdin=standard_in,
