@@ -10,6 +10,8 @@ from pipeline.program_lint import program_fault
 from pipeline.types import Record, TaskInstance, Verifier
 
 ALLOWED_EXTRA = {"pytest"}
+# For tests that ask a running service, and only for those.
+NETWORK_MODULES = {"socket", "urllib", "http"}
 # What is random, what reaches out, and what could bring code of the judged state into the process that judges.
 FORBIDDEN_MODULES = {
     "builtins",
@@ -44,11 +46,15 @@ class Gate(Record):
     evidence: str
 
 
-def lint_gate(verifier: Verifier) -> Gate:
-    """Every file parses, has uniquely named tests, each test asserts on its main path, and nothing unsafe is used."""
+def lint_gate(verifier: Verifier, *, services: bool = False) -> Gate:
+    """Every file parses, has uniquely named tests, each test asserts on its main path, and nothing unsafe is used.
+
+    With `services` the tests may ask services of the sandbox over its network.
+    """
+    allowed = ALLOWED_EXTRA | (NETWORK_MODULES if services else set())
     for file in verifier.files:
         try:
-            fault = _fault_of(file.content)
+            fault = _fault_of(file.content, allowed)
         except SyntaxError as error:
             fault = f"does not parse: {error.msg} (line {error.lineno})"
         if fault:
@@ -61,7 +67,7 @@ def _tests(tree: ast.Module) -> list[ast.FunctionDef]:
     return [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
 
 
-def _fault_of(text: str) -> str:
+def _fault_of(text: str, allowed: set[str]) -> str:
     tree = ast.parse(text)
     tests = _tests(tree)
     if not tests:
@@ -74,12 +80,12 @@ def _fault_of(text: str) -> str:
             return f"{test.name} is decorated"
         if not any(isinstance(statement, ast.Assert) for statement in test.body):
             return f"{test.name} asserts nothing on its main path"
-    return _unsafe(tree) or program_fault(tree)
+    return _unsafe(tree, allowed) or program_fault(tree)
 
 
-def _unsafe(tree: ast.Module) -> str:
+def _unsafe(tree: ast.Module, allowed: set[str]) -> str:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) and (fault := _import_fault(node)):
+        if isinstance(node, ast.Import | ast.ImportFrom) and (fault := _import_fault(node, allowed)):
             return fault
         if isinstance(node, ast.Attribute) and ast.unparse(node) in IMPORT_SYSTEM:
             return f"uses {ast.unparse(node)}, which decides what is imported"
@@ -90,13 +96,13 @@ def _unsafe(tree: ast.Module) -> str:
     return ""
 
 
-def _import_fault(node: ast.Import | ast.ImportFrom) -> str:
+def _import_fault(node: ast.Import | ast.ImportFrom, allowed: set[str]) -> str:
     modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.level:
         return "imports a relative module"
     for module in modules:
         root = module.split(".")[0]
-        if root in FORBIDDEN_MODULES or root not in sys.stdlib_module_names | ALLOWED_EXTRA:
+        if root not in allowed and (root in FORBIDDEN_MODULES or root not in sys.stdlib_module_names):
             return f"imports {module}"
     return ""
 

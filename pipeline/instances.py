@@ -123,7 +123,7 @@ class _Admitting:
 
     def rows(self, repository_id: str, candidates: Sequence[Candidate]) -> list[InstanceRow]:
         kept: dict[str, Signature] = {}
-        sound = [c.instance for c in candidates if c.instance and lint_gate(c.instance.verifier).passed]
+        sound = [c.instance for c in candidates if c.instance and _lint(c.instance).passed]
         self._judge_undone(sound)
         rows = []
         for candidate in candidates:
@@ -158,7 +158,7 @@ class _Admitting:
 
     def admit(self, instance: TaskInstance) -> Admission:
         gates: list[Gate] = []
-        for gate in (lint_gate(instance.verifier), leak_gate(instance)):
+        for gate in (_lint(instance), leak_gate(instance)):
             gates.append(gate)
             if not gate.passed:
                 return Admission(admitted=False, gates=tuple(gates))
@@ -282,6 +282,10 @@ class _Admitting:
         if self._pristine is not None:
             self._backend.discard(self._pristine.reference)
             self._pristine = None
+
+
+def _lint(instance: TaskInstance) -> Gate:
+    return lint_gate(instance.verifier, services=instance.state_scope == "live")
 
 
 def _rejected(row: InstanceRow, gates: tuple[Gate, ...]) -> InstanceRow:

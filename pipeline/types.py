@@ -144,7 +144,7 @@ class TaskInstance(Record):
     """What kind of end state is judged, e.g. `printed_text`, `created_file`, `built_program`."""
     seed: int = 0
     difficulty: Literal["easy", "medium", "hard"]
-    state_scope: Literal["workdir", "full", "live"] = "full"
+    state_scope: Literal["full", "live"] = "full"
     """What the verifier sees: the frozen file system (`full`), or a copy of it and the services that run (`live`)."""
     limits: Limits = Limits()
     context_ids: tuple[str, ...] = ()

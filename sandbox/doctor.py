@@ -15,7 +15,8 @@ import docker
 from docker.errors import DockerException
 
 from sandbox import cgroups
-from sandbox.backends.overlay import find_runtime
+from sandbox.backends.choice import obstacles
+from sandbox.backends.overlay import installed_runtime
 from sandbox.engine import REMEDY, connect
 from sandbox.errors import SandboxUnavailable
 from sandbox.types import Frozen
@@ -65,7 +66,7 @@ def examine(data: Path) -> list[Finding]:
         check_python(sys.version_info[:3]),
         check_engine(info, reason),
         check_storage(info),
-        check_backend(info, fast_runtime(), os.geteuid()),
+        check_backend(info, installed_runtime(), os.geteuid()),
         check_data_folder(data, cgroups.filesystem_of(str(_existing(data).resolve()), mountinfo), info is not None),
         check_disk(_roots(data, info)),
         check_memory(Path("/proc/meminfo").read_text()),
@@ -100,26 +101,12 @@ def check_storage(info: Info | None) -> Finding:
     return _finding("storage driver", driver != "vfs", detail, "move the engine's data root to a disk with overlay2")
 
 
-def fast_runtime() -> str:
-    """Path of the runtime that the overlay backend would use; empty when there is none."""
-    try:
-        return find_runtime()
-    except SandboxUnavailable:
-        return ""
-
-
 def check_backend(info: Info | None, runtime: str, user: int) -> Finding:
     """Which backend `auto` takes, as far as looking tells. Docker's is slower, and no fault."""
     if info is None:
         return _finding("sandboxes", False, "unknown, no engine answers", REMEDY)
-    obstacles = []
-    if user != 0:
-        obstacles.append("it needs root")
-    if not runtime:
-        obstacles.append("there is neither crun nor runc")
-    if info.get("Driver") != "overlay2":
-        obstacles.append("the engine does not keep images as layers of overlay2")
-    detail = f"docker, not overlay: {', '.join(obstacles)}" if obstacles else f"overlay, by {runtime}"
+    found = obstacles(str(info.get("Driver")), runtime, user)
+    detail = f"docker, not overlay: {'; '.join(found)}" if found else f"overlay, by {runtime}"
     return _finding("sandboxes", True, detail, "")
 
 

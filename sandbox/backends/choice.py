@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Literal
 
 from docker import DockerClient
 
 from sandbox.backends.docker import DockerBackend
-from sandbox.backends.overlay import OverlayBackend, find_runtime
+from sandbox.backends.overlay import RUNTIMES, OverlayBackend, installed_runtime
 from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Backend
 from sandbox.streams import engine_call
@@ -31,8 +32,8 @@ def choose(choice: Choice, client: DockerClient, runtime: VerifierRuntime, data:
     if choice == "docker":
         return docker
     try:
-        if reason := obstacle(client):
-            raise SandboxUnavailable(reason)
+        if found := _obstacles_here(client):
+            raise SandboxUnavailable("; ".join(found))
         overlay = OverlayBackend(client, runtime, docker, data)
         try:
             _try(overlay, image_digest)
@@ -47,20 +48,25 @@ def choose(choice: Choice, client: DockerClient, runtime: VerifierRuntime, data:
     return overlay
 
 
-def obstacle(client: DockerClient) -> str:
-    """What keeps the overlay backend from working here, as far as looking tells; empty when nothing does.
+def obstacles(driver: str, runtime: str, user: int) -> list[str]:
+    """What keeps the overlay backend from working, as far as looking tells.
 
-    Raises SandboxUnavailable when the engine does not answer.
+    `driver` is how the engine keeps images, `runtime` the path of an OCI runtime or empty, `user` this process's.
     """
-    if os.uname().sysname != "Linux" or os.geteuid() != 0:
-        return "it needs Linux and root"
-    try:
-        find_runtime()
-    except SandboxUnavailable as error:
-        return str(error)
+    found = []
+    if user != 0 or not sys.platform.startswith("linux"):
+        found.append("it needs Linux and root")
+    if not runtime:
+        found.append(f"no OCI runtime is installed; looked for {' and '.join(RUNTIMES)}")
+    if driver != "overlay2":
+        found.append(f"the engine keeps its images with {driver}, not as layers of overlay2")
+    return found
+
+
+def _obstacles_here(client: DockerClient) -> list[str]:
     with engine_call("asking the engine how it keeps images"):
-        driver = client.api.info().get("Driver")
-    return "" if driver == "overlay2" else f"the engine keeps its images with {driver}, not as layers of overlay2"
+        driver = str(client.api.info().get("Driver"))
+    return obstacles(driver, installed_runtime(), os.geteuid())
 
 
 def _try(backend: Backend, image_digest: str) -> None:

@@ -54,7 +54,9 @@ class OverlayBackend:
         self._docker = docker
         self._data = data / "overlay"
         self._containers = Containers(client)
-        self._keeper = Keeper(self._data / "sandboxes", find_runtime(runtimes))
+        if not (program := installed_runtime(runtimes)):
+            raise SandboxUnavailable(f"no OCI runtime is installed; looked for {' and '.join(runtimes)}")
+        self._keeper = Keeper(self._data / "sandboxes", program)
         self._states = States(self._data / "states")
         self._grounds: dict[str, Ground] = {}
         self._passing: dict[str, Box] = {}
@@ -235,9 +237,6 @@ def _talk(box: Box, program: Program, net: str | None, hearing: Hearing, timeout
         pipes.close()
 
 
-def find_runtime(names: tuple[str, ...] = RUNTIMES) -> str:
-    """Path of the OCI runtime to use, the first of `names` that is there. Raises SandboxUnavailable without any."""
-    for name in names:
-        if (found := shutil.which(name)) is not None:
-            return found
-    raise SandboxUnavailable(f"no OCI runtime is installed; looked for {' and '.join(names)}")
+def installed_runtime(names: tuple[str, ...] = RUNTIMES) -> str:
+    """Path of the OCI runtime to use, the first of `names` that is there; empty when none is."""
+    return next((found for name in names if (found := shutil.which(name)) is not None), "")

@@ -55,10 +55,10 @@ def test_the_fast_backend_is_named_with_its_runtime() -> None:
 @pytest.mark.parametrize(
     ("driver", "runtime", "user", "said"),
     [
-        ("overlay2", "/usr/bin/runc", 1000, "it needs root"),
-        ("overlay2", "", 0, "neither crun nor runc"),
+        ("overlay2", "/usr/bin/runc", 1000, "it needs Linux and root"),
+        ("overlay2", "", 0, "looked for crun and runc"),
         ("overlayfs", "/usr/bin/runc", 0, "layers of overlay2"),
-        ("overlayfs", "", 1000, "it needs root, there is neither crun nor runc, the engine"),
+        ("overlayfs", "", 1000, "root; no OCI runtime is installed; looked for crun and runc; the engine"),
     ],
 )
 def test_what_keeps_the_fast_backend_away_is_said_and_is_no_fault(

@@ -60,3 +60,11 @@ def test_a_careless_verifier_is_refused_with_its_reason(body: str, said: str) ->
 
 def test_a_program_that_runs_while_the_verifier_is_imported_is_refused() -> None:
     assert "while it is imported" in fault("pass", before=f"SEEN = {RUN}\n")
+
+
+@pytest.mark.parametrize("module", ["socket", "urllib.request", "http.client"])
+def test_only_tests_of_a_service_may_ask_over_the_network(module: str) -> None:
+    text = f"import {module}\n\n\ndef test_it():\n    assert {module}\n"
+    verifier = Verifier(files=(VerifierFile(path="test_it.py", content=text),))
+    assert not lint_gate(verifier).passed
+    assert lint_gate(verifier, services=True).passed
