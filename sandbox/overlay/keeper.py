@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 from sandbox.engine import owner, owner_is_alive
@@ -88,9 +89,10 @@ class Keeper:
         self._guard = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._driver = 0
         self.owner = ""
         """Name of the control groups of its sandboxes; empty until it is started."""
+        forget = weakref.WeakMethod(self._forget)
+        os.register_at_fork(after_in_child=lambda: (method := forget()) and method())
 
     def connect(self) -> Connection:
         """A new conversation. Raises SandboxUnavailable."""
@@ -111,13 +113,9 @@ class Keeper:
             self._end()
 
     def _running(self) -> socket.socket:
-        if self._driver != os.getpid():
-            # After a fork the keeper is the parent's, and ends with it.
-            self._control = self._process = None
         if self._control is not None and self._process is not None and self._process.poll() is None:
             return self._control
         self._end()
-        self._driver = os.getpid()
         self.owner = owner_to_name(owner())
         ours, theirs = socket.socketpair()
         with theirs:
@@ -152,6 +150,13 @@ class Keeper:
         # Isolated and without our packages it starts in a few hundredths of a second, and holds little memory.
         python = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(PACKAGES)]
         return [*unshare, *python, str(self.place), self.owner, self._runtime]
+
+    def _forget(self) -> None:
+        """In a forked child: the keeper is the parent's, and must end with it, not with the last of its children."""
+        self._guard = threading.Lock()
+        if self._control is not None:
+            self._control.close()
+        self._control = self._process = None
 
     def _end(self) -> None:
         if self._control is not None:

@@ -16,6 +16,7 @@ from sandbox.overlay.keeper import Refusal
 from sandbox.overlay.overlay_terminal import OverlayPty
 from sandbox.overlay.pipes import Pipes
 from sandbox.overlay.spec import Program
+from sandbox.overlay.states import check_reference
 from sandbox.shell import Shell, ShellUnstartable, supervisor_command
 from sandbox.shell_programs import ABANDON
 from sandbox.terminals.terminal import Terminal
@@ -153,8 +154,12 @@ class OverlaySandbox:
         return [FileChange.model_validate(one) for one in self._box.ask("changes")]
 
     def freeze(self, reference: str, *, keep: bool = True) -> FrozenState:
-        """End every process and keep the file system under `reference`. Raises SandboxUnavailable."""
+        """End every process and keep the file system under `reference`. Raises SandboxUnavailable.
+
+        ValueError for a reference that no state can have; then nothing has ended.
+        """
         self._check_open()
+        check_reference(reference)
         self._over = "the sandbox was frozen"
         self._shell.close()
         self._frozen = self._freeze(reference, keep)

@@ -97,6 +97,11 @@ class States:
                 remove_tree(path)
 
     def _folder(self, reference: str) -> Path:
-        if not _REFERENCE.fullmatch(reference):
-            raise ValueError(f"{reference!r} cannot name a state: use up to 128 letters, digits, '_', '.' and '-'")
+        check_reference(reference)
         return self._place / reference
+
+
+def check_reference(reference: str) -> None:
+    """ValueError for a reference that no state can have."""
+    if not _REFERENCE.fullmatch(reference):
+        raise ValueError(f"{reference!r} cannot name a state: use up to 128 letters, digits, '_', '.' and '-'")

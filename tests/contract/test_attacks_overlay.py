@@ -6,9 +6,12 @@ What both backends promise is in test_backend.py and test_misuse.py, the life of
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import docker
@@ -24,6 +27,25 @@ from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 pytestmark = pytest.mark.docker
 
+PROJECT = Path(__file__).resolve().parents[2]
+# Prints the pid of a child that it forked, which reads what the driver is told and ends with that.
+FORKING_DRIVER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from sandbox.backends.docker import DockerBackend
+from sandbox.backends.overlay import OverlayBackend
+from sandbox.engine import connect
+from sandbox.types import Limits
+data = Path(sys.argv[2])
+client = connect(data)
+backend = OverlayBackend(client, None, DockerBackend(client, None), data)
+sandbox = backend.start(sys.argv[3], Limits(memory_mb=256, lifetime_s=300))
+sandbox.execute("(setsid sleep 8765 &)", timeout_s=20)
+if (child := os.fork()):
+    print(child, flush=True)
+sys.stdin.read()
+"""
 LIMITS = Limits(memory_mb=512, lifetime_s=300)
 # Longer than Python's stack is deep, shorter than the longest path.
 DEEP = "mkdir -p /deep; cd /deep; mkdir -p $(printf 'a/%.0s' $(seq 1100)); cd /; find /deep -name a | wc -l"
@@ -213,6 +235,43 @@ def test_misuse_a_driver_s_umask_is_not_the_sandbox_s(
     finally:
         os.umask(before)
     assert modes == "755\n755\n644\n755\n755\n2\n"
+
+
+def test_misuse_a_reference_that_no_state_can_have_ends_nothing(stage: Stage) -> None:
+    for sandbox in (stage.start(), stage.start(backend=stage.docker)):
+        for reference in ("../up", "a/b", ".hidden", ""):
+            with pytest.raises(ValueError, match="cannot name a state"):
+                sandbox.freeze(reference, keep=False)
+        assert output(sandbox, "echo lives") == "lives\n"
+
+
+def test_misuse_a_forked_child_of_a_driver_keeps_no_sandbox_of_a_driver_that_died(
+    image: str, data_folder: Path
+) -> None:
+    command = [sys.executable, "-c", FORKING_DRIVER, str(PROJECT), str(data_folder), image]
+    driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert driver.stdin is not None and driver.stdout is not None
+    try:
+        child = int(driver.stdout.readline())
+        assert runs("8765")
+        driver.kill()
+        end = time.monotonic() + 10
+        while runs("8765") and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not runs("8765") and Path(f"/proc/{child}").exists()
+    finally:
+        driver.kill()
+        driver.stdin.close()
+        driver.wait()
+
+
+def runs(argument: str) -> bool:
+    """Whether a process of this machine has an argument."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if argument.encode() in path.read_bytes().split(b"\0"):
+                return True
+    return False
 
 
 FIRST = r"""
