@@ -94,8 +94,8 @@ def _names(line: str, controller: str) -> bool:
 def oom_kills(group: Path) -> int:
     """How many processes of a group the kernel has killed for memory."""
     for name in ("memory.events", "memory.oom_control"):
-        # A group that goes meanwhile has said what it had to say.
-        with contextlib.suppress(FileNotFoundError, OSError):
+        # The file of the other version is not there; that of a group that goes meanwhile says that it is no device.
+        with contextlib.suppress(OSError):
             for line in (group / name).read_text().splitlines():
                 if line.startswith("oom_kill "):
                     return int(line.split()[1])
