@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
-HALT_S, HALT_PAUSE_S = 5.0, 0.0005
+HALT_S, HALT_EACH_S, HALT_PAUSE_S = 5.0, 0.005, 0.0001
 # Letters of the process table: stopped, traced, dead.
 STILL = "TtZX"
 
@@ -108,16 +108,22 @@ def halted(group: Path) -> Iterator[None]:
     """
     stopped: set[int] = set()
     try:
-        end, quiet = time.monotonic() + HALT_S, 0
+        end, quiet, patience_s = time.monotonic() + HALT_S, 0, HALT_EACH_S
         # What was born while the others were looked at shows when they are looked at again.
         while quiet < 2:
             awake = [pid for pid in members(group) if _is_awake(pid, stopped)]
             quiet = 0 if awake else quiet + 1
-            send(sorted(awake), signal.SIGSTOP)
-            stopped.update(awake)
+            # Parents first, one after the other: a shell that still runs would find its job stopped. Who resumes the
+            # others all the time is waited for once only.
+            for pid in sorted(awake):
+                send([pid], signal.SIGSTOP)
+                stopped.add(pid)
+                until = time.monotonic() + patience_s
+                while time.monotonic() < until and _is_awake(pid, stopped):
+                    time.sleep(HALT_PAUSE_S)
+            patience_s = 0.0
             if awake and time.monotonic() > end:
                 raise TimeoutError("the processes of a sandbox cannot be halted")
-            time.sleep(HALT_PAUSE_S if awake else 0)
         yield
     finally:
         # Children first: a shell that looks after its jobs must not find them stopped.
