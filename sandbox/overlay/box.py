@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from sandbox.errors import SandboxUnavailable
 from sandbox.overlay.keeper import Connection, Keeper, Refusal
 from sandbox.overlay.pipes import Pipes
 from sandbox.overlay.spec import Place, Program, container_spec, process_spec
+from sandbox.overlay.states import States
 from sandbox.types import Limits
 
 logger = logging.getLogger(__name__)
@@ -46,7 +48,12 @@ class Box:
         self._ground = ground
         self._limits = limits
         self._runs = 0
-        self.connection: Connection = keeper.connect()
+        self._held = None if below is None else States.hold(below)
+        try:
+            self.connection: Connection = keeper.connect()
+        except BaseException:
+            self._let_go()
+            raise
         layers = ground.layers if below is None else [below, *ground.layers]
         try:
             self.ask(
@@ -58,7 +65,13 @@ class Box:
             )
         except BaseException:
             self.connection.close()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def run(self, program: Program, net: str | None = None) -> Pipes:
         """Have a container started; the ends of its streams. `started` tells whether that went well.
@@ -115,3 +128,4 @@ class Box:
         except SandboxUnavailable as error:
             logger.warning("a sandbox could not be removed, its keeper will: %s", error)
         self.connection.close()
+        self._let_go()

@@ -18,6 +18,8 @@ from pathlib import Path
 from sandbox.overlay import files, groups, processes, syscalls, upper
 
 PATIENCE_S = 10.0
+# How a runtime ends whose container was ended by SIGKILL.
+KILLED = (137, -signal.SIGKILL)
 START_S = 60.0
 
 
@@ -236,6 +238,9 @@ class Box:
         """How many processes the kernel has killed for memory, in all containers of this box."""
         # The count goes with the group, which the runtime removes when the container ends.
         self._kills = max(self._kills, groups.oom_kills(self._group(self._room.memory)))
+        # Nothing inside can kill the first process of a namespace, and this is asked before we do.
+        if self._kills == 0 and self._container is not None and self._container.poll() in KILLED:
+            self._kills = 1
         return self._earlier_kills + self._kills
 
     def changes(self) -> list[upper.Change]:

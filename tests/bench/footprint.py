@@ -16,6 +16,8 @@ from pathlib import Path
 
 import docker
 
+from sandbox.engine import owner, owner_is_alive
+from sandbox.overlay.keeper import name_to_owner
 from sandbox.protocol import Backend
 
 PATIENCE_S = 120.0
@@ -144,10 +146,13 @@ def _ancestors(pid: int, table: dict[int, Process]) -> Iterator[int]:
 def _of_sandboxes(table: dict[int, Process]) -> Iterator[str]:
     here = os.stat("/proc/self/ns/pid").st_ino
     ours = {process.pid for process in family(os.getpid(), table)}
+    drivers = {process.pid for process in table.values() if process.pid not in ours and process.name == "unshare"}
+    theirs = {process.pid for process in table.values() if drivers & set(_ancestors(process.pid, table))}
     for process in table.values():
         reasons = {
             "below the driver": process.pid in ours,
-            "in a sandbox": process.namespaces[0] not in (None, here),
+            # What another driver that lives has started is below the program that started its keeper.
+            "in a sandbox": process.namespaces[0] not in (None, here) and process.pid not in theirs,
             "an orphan": process.parent == 1 and process.session == os.getsid(0),
             "a runtime": process.name.startswith(RUNTIMES),
         }
@@ -171,7 +176,16 @@ def _cgroups(process: Process) -> Iterator[str]:
     """All control groups as this process sees them: an engine of ours has mounts of its own for them."""
     root = Path(f"/proc/{process.pid}/root")
     for folder, _, _ in os.walk(root / "sys/fs/cgroup"):
-        yield f"/{Path(folder).relative_to(root)}"
+        path = Path(folder).relative_to(root)
+        if not _of_another_driver(path):
+            yield f"/{path}"
+
+
+def _of_another_driver(group: Path) -> bool:
+    """Whether a living driver that is not this one has the group: it keeps one for as long as it lives."""
+    before, _, after = str(group).partition("/touchstone/")
+    whose = name_to_owner(after.partition("/")[0])
+    return bool(before and after) and whose != owner() and owner_is_alive(whose)
 
 
 def _network() -> Iterator[str]:

@@ -55,7 +55,8 @@ def test_what_an_open_sandbox_and_a_kept_state_take_is_seen(
     reference = f"test-{uuid.uuid4().hex}"
     sandbox = backend.start(image, Limits(lifetime_s=300))
     try:
-        sandbox.execute("setsid sleep 1000 > /dev/null 2>&1 &", timeout_s=20)
+        started = "setsid sleep 1000 > /dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done"
+        assert sandbox.execute(started, timeout_s=20).exit_code == 0
         with_sandbox = look(backend, client, engine_socket, data_folder) - before
         sandbox.freeze(reference)
         with_state = look(backend, client, engine_socket, data_folder) - before

@@ -175,6 +175,24 @@ def test_a_state_that_is_kept_serves_another_process_and_one_that_is_not_does_no
         own.restore(state, LIMITS)
 
 
+def test_a_state_that_is_discarded_stays_whole_for_the_sandboxes_on_it(
+    own: OverlayBackend, image: str, data_folder: Path
+) -> None:
+    sandbox = own.start(image, LIMITS)
+    sandbox.execute("seq 200 | split -l 1 - /part-", timeout_s=20)
+    state = sandbox.freeze(f"test-{uuid.uuid4().hex}")
+    sandbox.close()
+    restored = own.restore(state, LIMITS)
+    own.discard(state.reference)
+    assert not own.has_state(state.reference)
+    assert restored.execute("cat /part-* | sort -n | tail -1; ls /part-* | wc -l", timeout_s=20).output == "200\n200\n"
+    states, ours = data_folder / "overlay" / "states", f".{os.getpid()}:"
+    assert [path for path in states.iterdir() if path.name.startswith(ours)]
+    restored.close()
+    own.discard(own.start(image, LIMITS).freeze(f"test-{uuid.uuid4().hex}").reference)
+    assert not [path for path in states.iterdir() if path.name.startswith(ours)]
+
+
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if shutil.which(name)])
 def test_each_runtime_confines_as_the_engine_does(
     client: docker.DockerClient, bases: BaseImages, data_folder: Path, image: str, runtime: str
