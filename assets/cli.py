@@ -1,6 +1,10 @@
 """The console script `touchstone`, and the only place that prints. Commands import what they need when they run."""
 
+import atexit
+import contextlib
 import json
+import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -206,7 +210,17 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
 
 
 def main() -> None:
-    """Entry point: the errors that the user can mend become one line; exit code 2 where a setting is at fault."""
+    """Entry point; see `command_line`. Ends the process."""
+    try:
+        command_line()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else _EXIT_FAILED
+    _leave(code)
+
+
+def command_line() -> None:
+    """The errors that the user can mend become one line; exit code 2 where a setting is at fault."""
     from pipeline.errors import ConfigurationError, PipelineError
     from pipeline.snapshots import SnapshotDamaged
     from sandbox.errors import SandboxError, SandboxUnavailable
@@ -228,6 +242,21 @@ def _end(reason: str, code: int) -> None:
 
     click.echo(f"touchstone: {visible_text(reason)}", err=True)
     sys.exit(code)
+
+
+def _leave(code: int) -> None:
+    """End the process without the destructors of native libraries.
+
+    Those of Arrow's thread pools abort it when a thread of theirs is just starting: one in fifteen short commands ended
+    with SIGABRT in place of its exit code. Python's own exit functions are called as ever.
+    """
+    logging.shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # Who does not read any more has no use for the rest.
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

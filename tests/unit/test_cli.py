@@ -7,6 +7,8 @@ import io
 import logging
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console, Group
 
-from assets.cli import main, touchstone
+from assets.cli import command_line, touchstone
 from assets.progress import ProgressBars
 from assets.resources import Settings, Workshop, open_workshop
 from assets.show import explain
@@ -118,10 +120,21 @@ def test_a_damaged_version_is_named_with_its_remedy(
     path.write_bytes(path.read_bytes()[:-20])
     monkeypatch.setattr("sys.argv", ["touchstone", "status", *place])
     with pytest.raises(SystemExit) as end:
-        main()
+        command_line()
     assert end.value.code == 1
     assert str(version) in (said := capsys.readouterr().err)
     assert said.count("\n") == 1 and "move it away" in said
+
+
+def test_a_command_ends_with_its_exit_code_after_the_exit_functions_of_python(tmp_path: Path, place: list[str]) -> None:
+    code = (
+        "import atexit, sys; sys.argv[0] = 'touchstone'; atexit.register(print, 'left in order')\n"
+        "from assets.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "show", "traj-none", *place]
+    end = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert (end.returncode, end.stdout) == (1, "left in order\n")
+    assert "traj-none" in end.stderr
 
 
 def test_status_of_an_empty_folder_says_which_one(tmp_path: Path, place: list[str]) -> None:
