@@ -238,10 +238,20 @@ class Box:
         """How many processes the kernel has killed for memory, in all containers of this box."""
         # The count goes with the group, which the runtime removes when the container ends.
         self._kills = max(self._kills, groups.oom_kills(self._group(self._room.memory)))
-        # Nothing inside can kill the first process of a namespace, and this is asked before we do.
-        if self._kills == 0 and self._container is not None and self._container.poll() in KILLED:
+        if self._kills == 0 and self._was_killed():
             self._kills = 1
         return self._earlier_kills + self._kills
+
+    def _was_killed(self) -> bool:
+        """Whether the container is over, its group is gone, and its first process was ended by SIGKILL.
+
+        Nothing inside can do that to the first process of a namespace, and this is asked before we do: the kernel did.
+        """
+        if self._container is None or self._pid() is None or self._group(self._room.memory).is_dir():
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._container.wait(PATIENCE_S)
+        return self._container.returncode in KILLED
 
     def changes(self) -> list[upper.Change]:
         """What the upper directory holds that differs from the layers below it, while nothing runs for a moment."""
