@@ -66,12 +66,16 @@ def run_build(
     build_args: dict[str, str],
     limits: BuildLimits,
     labels: dict[str, str] | None = None,
+    variables: dict[str, str] | None = None,
 ) -> BuildOutcome:
     """Build the Dockerfile named DOCKERFILE in `context` (chunks of a tar archive).
 
+    `build_args` are declared in the Dockerfile; `variables` are those that every builder knows undeclared (how to reach
+    the network): the steps see them, the cache and the image do not.
+
     Raises SandboxUnavailable when the engine is gone; every answer of the engine is an outcome.
     """
-    return _Build(client, limits).run(context, tag, build_args, {LABEL: "1"} | (labels or {}))
+    return _Build(client, limits).run(context, tag, build_args | (variables or {}), {LABEL: "1"} | (labels or {}))
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:

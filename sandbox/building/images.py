@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import secrets
 import tarfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 import docker
 from docker.errors import ImageNotFound
@@ -31,12 +33,52 @@ LOG_CHARACTERS = 4000
 CHUNK = 1 << 20
 
 
-class ImageBuilder:
-    """ImageSpec -> ImageBuild with the engine's classic builder. Safe for several threads."""
+class HostFailure(Protocol):
+    """A host that a build asked for and did not get."""
 
-    def __init__(self, client: docker.DockerClient, bases: BaseImages) -> None:
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def outcome(self) -> str:
+        """`refused` by the allow-list, `unresolved`, `unreachable`, or `status` for an answer that is an error."""
+
+    @property
+    def reached_today(self) -> bool:
+        """Whether any build of that day did get it."""
+
+
+class Egress(Protocol):
+    """The way out of the steps of a build."""
+
+    def variables(self, who: str) -> dict[str, str]:
+        """What the steps of `who` need to know about it."""
+
+    def failures(self, who: str) -> Sequence[HostFailure]:
+        """Hosts that `who` did not get."""
+
+
+class Room(Protocol):
+    """Where builds wait until the machine has room for them."""
+
+    def slot(self, limits: BuildLimits) -> AbstractContextManager[None]:
+        """Raises SandboxUnavailable when there will be none."""
+
+
+class ImageBuilder:
+    """ImageSpec -> ImageBuild with the engine's builders. Safe for several threads."""
+
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        bases: BaseImages,
+        egress: Egress | None = None,
+        room: Room | None = None,
+    ) -> None:
         self._client = client
         self._bases = bases
+        self._egress = egress
+        self._room = room
         self._guard = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
 
@@ -82,7 +124,10 @@ class ImageBuilder:
         except (OSError, tarfile.TarError) as error:
             return _failed("context_invalid", f"the build context cannot be read: {error}", clock)
         logger.info("building %s as %s", spec.name, tag)
-        outcome = run_build(self._client, chunks, tag=tag, build_args=arguments, limits=limits)
+        who = f"build-{secrets.token_hex(8)}"
+        variables = self._egress.variables(who) if self._egress else {}
+        with self._room.slot(limits) if self._room else nullcontext():
+            outcome = run_build(self._client, chunks, tag=tag, build_args=arguments, limits=limits, variables=variables)
         if outcome.image_id is None:
             reason = with_original_lines(outcome.error, text, arguments)
             return _failed(classify(spec.dockerfile, outcome), reason, clock, outcome.log)
