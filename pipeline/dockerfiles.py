@@ -2,32 +2,38 @@
 
 In every image the tree lies at `/workspace/<name>` as a developer cloned it, the project is installed or built beside
 it (under /usr/local, in a virtual environment …), and bash, git, coreutils and python3 are there. Nothing is built
-here, and no settings of package indexes are written here: both are the sandbox package's. The shell of a template lies
-in `templates/`; `@words@` in it are filled in here.
+here, and no settings of package indexes are written here: both are the sandbox package's. What a recipe becomes is in
+recipes.py, what is tried after a failure in repairs.py, which packages a tree asks for in prerequisites.py.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pipeline import own_dockerfile
 from pipeline.checkout import Tree
+from pipeline.prerequisites import prerequisites
+from pipeline.recipes import Recipe, Toolchain, clean_step, ignore_files, render, spec_of, text_of, workdir_of
 from pipeline.types import Language, Repository
 from sandbox.types import ImageSpec
 
-Strategy = Literal["own_dockerfile", "template"]
+Strategy = Literal["own_dockerfile", "template", "repaired", "model"]
 
-TEMPLATES = Path(__file__).with_name("templates")
 
-_MAX_TEXT = 2**20
-"""Bytes read of a file that decides something."""
-_MAX_SOURCES = 400
-"""Source files that are searched for the libraries they need."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One attempt at an image."""
+
+    strategy: Strategy
+    spec: ImageSpec
+    recipe: Recipe | None = None
+    """What the Dockerfile was rendered from; None when it was not rendered."""
+    repairs: tuple[str, ...] = ()
+    """Names of the rules that changed it, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +45,13 @@ class _Rule:
     template: str
     packages: tuple[str, ...] = ()
     """Debian packages that the template needs and the toolchain may lack."""
-    scripts: tuple[str, ...] = ()
-    """Files of `templates/` that the template runs from /tmp."""
 
 
 # The first rule that fits counts.
 _RULES = (
     _Rule(("python",), (), "python"),
-    _Rule(("javascript", "html"), (), "npm", scripts=("link.js",)),
-    _Rule(("php",), (), "php", packages=("phpab",), scripts=("install.php",)),
+    _Rule(("javascript", "html"), (), "npm"),
+    _Rule(("php",), (), "php", packages=("phpab",)),
     _Rule(("java",), (), "java"),
     _Rule(("go",), ("debian/control",), "go-debian"),
     _Rule(("go",), ("go.mod",), "go-modules"),
@@ -57,127 +61,39 @@ _RULES = (
     _Rule(("c", "cpp"), ("Makefile", "makefile", "GNUmakefile"), "make"),
     _Rule(("go", "c", "cpp"), (), "plain"),
 )
-
-# What a source text that matches needs, where no packaging says so: (languages, pattern, Debian package).
-_LIBRARIES: tuple[tuple[tuple[Language, ...], str, str], ...] = (
-    (
-        ("java",),
-        r"import (static )?javax\.annotation\.(Nonnull|Nullable|CheckForNull|Parameters|meta)",
-        "libjsr305-java",
-    ),
-    (("java",), r"import (static )?com\.google\.common\.", "libguava-java"),
-    (("java",), r"import (static )?com\.google\.gson\.", "libgoogle-gson-java"),
-    (("java",), r"import (static )?org\.slf4j\.", "libslf4j-java"),
-    (("java",), r"import (static )?org\.apache\.commons\.lang3\.", "libcommons-lang3-java"),
-    (("java",), r"import (static )?org\.apache\.commons\.io\.", "libcommons-io-java"),
-    (("java",), r"import (static )?com\.fasterxml\.jackson\.", "libjackson2-databind-java"),
-    (("c", "cpp"), r'#\s*include\s*[<"]zlib\.h', "zlib1g-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]bzlib\.h', "libbz2-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]lzma\.h', "liblzma-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"](openssl/|crypto\.h)', "libssl-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]curl/', "libcurl4-openssl-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"](n?curses|ncurses/\w+)\.h', "libncurses-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]readline/', "libreadline-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]sqlite3\.h', "libsqlite3-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]png\.h', "libpng-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]libxml/', "libxml2-dev"),
-    (("c", "cpp"), r'#\s*include\s*[<"]pcre2\.h', "libpcre2-dev"),
-    (("go",), r'(?m)^import "C"$', "gcc"),
-    (("go",), r'(?m)^import "C"$', "libc6-dev"),
-    (("cpp",), r'#\s*include\s*[<"]boost/', "libboost-all-dev"),
-    (("cpp",), r'#\s*include\s*[<"]gtest/', "libgtest-dev"),
-)
-_SUFFIXES = {"go": (".go",), "java": (".java",), "c": (".c", ".h"), "cpp": (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp")}
-
-# Build-Depends that make packages, manuals or nothing that a project's own build needs; toolchains have the compilers.
-_PACKAGING = re.compile(
-    r"debhelper|debhelper-compat|dh-.*|default-jdk.*|openjdk-.*|maven-.*|libmaven-.*|.*-debian-helper|ant|gradle|groovy"
-    r"|golang-any|golang-go|golang-[0-9.]+-go|pkg-php-tools|pkg-kde-tools|lintian|python3?-all.*|php-all-dev"
-    r"|pandoc|scdoc|help2man|doxygen.*|asciidoc.*|xmlto|docbook.*|texlive.*|groff|po4a|graphviz|txt2man|ronn|.*-doc"
-)
-_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _EXTRAS = ("cli", "test", "tests")
-_HEAD = """\
-FROM @toolchain@
-@install@COPY . @workdir@
-WORKDIR @workdir@
-@clean@"""
-# The tree may be older or newer than the package lists of the toolchain, and a package may be gone altogether.
-_INSTALL = """\
-RUN export DEBIAN_FRONTEND=noninteractive packages='@packages@'; \\
-    install() { apt-get install -y -qq --no-install-recommends "$@" > /dev/null; }; \\
-    install $packages || { apt-get update -qq && install $packages; } \\
- || for package in $packages; do install "$package" || echo "not installed: $package"; done
-"""
-_PYTHON = "{ command -v python3 > /dev/null || apt-get install -y -qq python3 > /dev/null; }"
 
 
-def candidates(repository: Repository, tree: Path, toolchain: Callable[[str], str]) -> list[tuple[Strategy, ImageSpec]]:
+def candidates(repository: Repository, tree: Path, toolchain: Toolchain) -> list[Candidate]:
     """What to try for `repository`, in this order, until one builds.
 
-    `tree` is the normalised tar of its files (named by its hash), `toolchain` gives the tag of the image that has the
-    tools of a language. Raises OSError or tarfile.TarError when `tree` is no stored tree.
+    `tree` is the normalised tar of its files (named by its hash). Raises OSError or tarfile.TarError when `tree` is no
+    stored tree.
     """
     files = Tree(tree)
-    workdir = f"/workspace/{repository.name}"
-    ignore = _ignore(files)
-    clean = _clean(repository, ignore)
-    found: list[tuple[Strategy, str, dict[str, str]]] = []
+    found: list[Candidate] = []
     if (own := own_dockerfile.find(files)) is not None:
-        found.append(("own_dockerfile", own_dockerfile.extend(files, own, workdir, clean), {}))
-    found.append(("template", *_template(repository, files, clean, toolchain(repository.language))))
-    return [
-        (
-            strategy,
-            ImageSpec(
-                name=repository.name,
-                dockerfile=dockerfile,
-                context=tree,
-                context_sha256=tree.stem,
-                context_files=ignore | scripts,
-                workdir=workdir,
-            ),
-        )
-        for strategy, dockerfile, scripts in found
-    ]
+        ignore = ignore_files(files)
+        text = own_dockerfile.extend(files, own, workdir_of(repository), clean_step(repository, ignore))
+        found.append(Candidate("own_dockerfile", spec_of(repository, tree, text, ignore)))
+    recipe = recipe_of(repository, files)
+    found.append(Candidate("template", spec_of(repository, tree, *render(recipe, files, toolchain)), recipe))
+    return found
 
 
-def _ignore(tree: Tree) -> dict[str, str]:
-    """What makes a .dockerignore harmless: agents see the whole tree, documents and the .dockerignore as well."""
-    if ".dockerignore" not in tree.files:
-        return {}
-    return {".dockerignore": "", ".touchstone/dockerignore": _text(tree, ".dockerignore")}
-
-
-def _clean(repository: Repository, ignore: dict[str, str]) -> str:
-    """Shell, run in the tree, that takes out our files and, of Debian packages, what is not upstream's."""
-    ours = [".touchstone", ".touchstone.Dockerfile"]
-    if repository.full_name.startswith("debian/"):
-        ours += ["debian", ".pc"]
-    restore = "mv -f .touchstone/dockerignore .dockerignore && " if ignore else ""
-    return f"{restore}rm -rf {' '.join(ours)}"
-
-
-def _template(repository: Repository, tree: Tree, clean: str, toolchain: str) -> tuple[str, dict[str, str]]:
-    """The Dockerfile and the scripts that it runs."""
+def recipe_of(repository: Repository, tree: Tree) -> Recipe:
+    """The template that fits the tree and what it asks for."""
     rule = _rule(repository.language, tree)
-    control = _text(tree, "debian/control")
-    packages = sorted({*rule.packages, *_build_depends(control), *_libraries(repository.language, tree)})
-    scripts = {f".touchstone/{name}": (TEMPLATES / name).read_text(encoding="utf-8") for name in rule.scripts}
-    steps = [*(f"mv {path} /tmp/" for path in scripts), clean, _PYTHON]
-    words = {
-        "install": _INSTALL.replace("@packages@", " ".join(packages)) if packages else "",
-        "clean": f"RUN {' && '.join(steps)}\n",
-        "toolchain": toolchain,
-        "workdir": f"/workspace/{repository.name}",
-        "name": repository.name,
-        "extras": _extras(tree),
-        "import_path": _import_path(control, _text(tree, "go.mod")) or repository.name,
-    }
-    text = _HEAD + (TEMPLATES / f"{rule.template}.Dockerfile").read_text(encoding="utf-8")
-    for word, value in words.items():
-        text = text.replace(f"@{word}@", value)
-    return text, scripts
+    control = text_of(tree, "debian/control")
+    return Recipe(
+        repository=repository,
+        template=rule.template,
+        packages=frozenset({*rule.packages, *prerequisites(repository.language, tree)}),
+        words=(
+            ("extras", _extras(tree)),
+            ("import_path", _import_path(control, text_of(tree, "go.mod")) or repository.name),
+        ),
+    )
 
 
 def _rule(language: Language, tree: Tree) -> _Rule:
@@ -186,37 +102,6 @@ def _rule(language: Language, tree: Tree) -> _Rule:
         for rule in _RULES
         if language in rule.languages and (not rule.files or any(name in tree.files for name in rule.files))
     )
-
-
-def _text(tree: Tree, name: str) -> str:
-    """The text of a file, empty when there is none."""
-    if name not in tree.files:
-        return ""
-    return tree.read(name, max_bytes=_MAX_TEXT).decode("utf-8", "replace").replace("\r\n", "\n")
-
-
-def _build_depends(control: str) -> Iterator[str]:
-    """Package names of the Build-Depends of a debian/control; of alternatives the first, none that only tests need."""
-    source = "\n".join(line for line in control.split("\n\n")[0].splitlines() if not line.startswith("#"))
-    for field in re.findall(
-        r"^Build-Depends(?:-Arch|-Indep)?:(.*(?:\n[ \t].*)*)", source, re.MULTILINE | re.IGNORECASE
-    ):
-        for entry in field.replace("\n", " ").split(","):
-            if "<!nocheck>" in entry or "<!nodoc>" in entry:
-                continue
-            name = _PACKAGE.match(entry.strip())
-            if name is not None and not _PACKAGING.fullmatch(name[0]):
-                yield name[0]
-
-
-def _libraries(language: Language, tree: Tree) -> set[str]:
-    rules = [(re.compile(pattern), package) for languages, pattern, package in _LIBRARIES if language in languages]
-    needed: set[str] = set()
-    sources = [name for name in tree.files if name.endswith(_SUFFIXES.get(language, ())) and "test" not in name.lower()]
-    for name in sources[:_MAX_SOURCES]:
-        text = _text(tree, name)
-        needed |= {package for pattern, package in rules if pattern.search(text)}
-    return needed
 
 
 def _import_path(control: str, go_mod: str) -> str:
@@ -229,7 +114,7 @@ def _import_path(control: str, go_mod: str) -> str:
 def _extras(tree: Tree) -> str:
     """The optional dependencies that make the documented programs and the tests work, as pip writes them."""
     try:
-        project = tomllib.loads(_text(tree, "pyproject.toml")).get("project", {})
+        project = tomllib.loads(text_of(tree, "pyproject.toml")).get("project", {})
     except tomllib.TOMLDecodeError:
         return ""  # pip will say what is wrong with it, on the row of the build.
     chosen = [name for name in _EXTRAS if name in project.get("optional-dependencies", {})]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
 from pipeline.dockerfiles import candidates
 from pipeline.errors import ItemRejected
+from pipeline.recipes import Toolchain
 from pipeline.rows import build_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
@@ -31,7 +32,7 @@ def build(
     items: Sequence[Fetched],
     trees: Path,
     builder: ImageBuilder,
-    toolchain: Callable[[str], str],
+    toolchain: Toolchain,
     limits: BuildLimits,
     options: Options,
 ) -> StageReport:
@@ -40,9 +41,9 @@ def build(
     def work(item: Fetched) -> Outcome:
         repository = item.repository
         rows: list[Row] = []
-        for strategy, spec in candidates(repository, trees / f"{item.checkout.tree_sha256}.tar", toolchain):
-            outcome = builder.build(spec, limits)
-            rows.append(build_row(repository.repository_id, strategy, spec, outcome))
+        for candidate in candidates(repository, trees / f"{item.checkout.tree_sha256}.tar", toolchain):
+            outcome = builder.build(candidate.spec, limits)
+            rows.append(build_row(repository.repository_id, candidate.strategy, candidate.spec, outcome))
             if outcome.status == "built":
                 return Outcome({"image_builds": rows})
             if outcome.failure_class == INFRASTRUCTURE:

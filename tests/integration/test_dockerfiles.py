@@ -42,10 +42,10 @@ def attempts(client: docker.DockerClient, data_folder: Path, tmp_path: Path) -> 
         repository = Repository(source="local", full_name=full_name, commit="1", language=language, locator=name)
         checkout = store(repository, collect(walk(REPOSITORIES / name), CheckoutConfig()), tmp_path)
         tree = tmp_path / f"{checkout.tree_sha256}.tar"
-        for strategy, spec in candidates(repository, tree, lambda _: bases.base().tag):
-            build = builder.build(spec, BuildLimits(timeout_s=60 if "endless" not in name else 3))
+        for candidate in candidates(repository, tree, lambda _language, _version=None: bases.base().tag):
+            build = builder.build(candidate.spec, BuildLimits(timeout_s=60 if "endless" not in name else 3))
             made.extend([build.digest] if build.digest else [])
-            yield strategy, build
+            yield candidate.strategy, build
 
     yield of
     for digest in made:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.checkout import CheckoutConfig, Member, collect, store
-from pipeline.dockerfiles import TEMPLATES, candidates
+from pipeline.dockerfiles import candidates
+from pipeline.recipes import TEMPLATES
 from pipeline.types import LANGUAGES, Language, Repository
 from sandbox.types import ImageSpec
 
@@ -27,9 +28,9 @@ def make(tmp_path: Path) -> Make:
         contents = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
         tree = [Member(name, "file", len(data), read=lambda data=data: data) for name, data in contents.items()]  # type: ignore[misc]
         checkout = store(repository, collect(tree, CheckoutConfig()), tmp_path)
-        return list(
-            candidates(repository, tmp_path / f"{checkout.tree_sha256}.tar", lambda name: f"toolchain/{name}:1")
-        )
+        tree = tmp_path / f"{checkout.tree_sha256}.tar"
+        made = candidates(repository, tree, lambda name, version=None: f"toolchain/{name}:{version or 1}")
+        return [(candidate.strategy, candidate.spec) for candidate in made]
 
     return of
 
@@ -47,7 +48,7 @@ def template(make: Make, files: dict[str, str | bytes], language: Language, full
 
 
 def packages(dockerfile: str) -> list[str]:
-    found = re.search(r"packages='([^']*)'", dockerfile)
+    found = re.search(r"printf '%s\\n' (.*) \| sort > /tmp/wanted", dockerfile)
     return found[1].split() if found else []
 
 
