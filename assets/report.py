@@ -1,0 +1,90 @@
+"""`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
+
+What is counted is in pipeline/image_report.py; its face in the Dagster UI is assets/image_figures.py.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assets.located import located, open_located
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from pipeline.image_report import ImageReport, Rates
+
+
+@click.group()
+def report() -> None:
+    """Figures over the working tables."""
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def images(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """How many repositories became images that work, by language and strategy, and what stopped the others."""
+    from rich.console import Console
+
+    from pipeline.image_report import image_report
+
+    found = image_report(open_located(data, config).store())
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in image_tables(found):
+        console.print(table)
+    seconds = found.build_seconds
+    console.print(
+        f"{seconds.builds} builds that did not come from the cache: median {seconds.p50:g} s, "
+        f"nine of ten within {seconds.p90:g} s, {seconds.total:g} s in all",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def image_tables(found: "ImageReport") -> "list[Table]":
+    """The report for people: rates of all, of each language and of each strategy, then the failures."""
+    from rich.table import Table
+
+    from assets.visible import visible
+
+    whole = {"all": found, "packages of Debian": found.packages, "all others": found.without_packages}
+    tables = [
+        _rates("images", whole),
+        _rates("by language", found.by_language),
+        _rates("by strategy of the best attempt", found.by_strategy),
+    ]
+    strategies = Table("strategy", "attempts", "built", title="attempts by strategy")
+    for name, rates in found.by_strategy.items():
+        strategies.add_row(visible(name), str(rates.attempts), str(rates.attempts_built))
+    failures = Table("failure class", "repositories", "of all", "says something of it", title="not built")
+    for name, stopped in found.by_failure_class.items():
+        of_it = "no" if name in found.infrastructure else "yes"
+        failures.add_row(visible(name), str(stopped.repositories), f"{stopped.rate:.1%}", of_it)
+    if found.infrastructure:
+        failures.caption = f"built without the ones that say nothing: {found.built_rate_without_infrastructure:.1%}"
+    return [*tables, strategies, failures]
+
+
+def _rates(title: str, parts: "Mapping[str, Rates]") -> "Table":
+    from rich.table import Table
+
+    from assets.visible import visible
+
+    table = Table("", "repositories", "built", "usable", "tests pass", "substituted base", title=title)
+    for name, rates in parts.items():
+        table.add_row(
+            visible(name),
+            str(rates.repositories),
+            f"{rates.built} ({rates.built_rate:.1%})",
+            f"{rates.smoke_ok} ({rates.smoke_ok_rate:.1%})",
+            f"{rates.tests_ok} of {rates.tests_run}",
+            str(rates.base_substituted),
+        )
+    return table
