@@ -55,6 +55,8 @@ class Registry:
         try:
             answer = self._stream(f"/images/{repository}/push", {"tag": tag}, f"pushing {image_id}", repository)
             found = [message["aux"]["Digest"] for message in answer if "Digest" in message.get("aux", {})]
+        except _Absent as error:
+            raise SandboxUnavailable(f"pushing {image_id}: {error}") from error
         finally:
             self._drop_tag(image_id, f"{repository}:{tag}")
         if not found:

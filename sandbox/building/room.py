@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import docker
 
@@ -60,7 +61,6 @@ class Slots:
 
         `alone` is called when no build runs, before this one starts; what it raises is raised here.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
         # Whoever waits for a place keeps the door shut: nobody who came later overtakes him.
         with exclusive(self._folder / "door.lock", "a place to build"):
             while running := self._running():
@@ -69,16 +69,29 @@ class Slots:
                 time.sleep(POLL_S)
             else:
                 alone()
-            place = self._folder / f"{os.getpid()}-{next(_numbers)}.slot"
-            handle = place.open("w")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            handle.write(limits.model_dump_json())
-            handle.flush()
+            place = self._take(limits)
+        with place:
+            try:
+                yield
+            finally:
+                Path(place.name).unlink(missing_ok=True)
+
+    def _take(self, limits: BuildLimits) -> IO[str]:
+        """A locked file that tells others what this build may use; the lock ends with the file or with this process."""
+        path = self._folder / f"{os.getpid()}-{next(_numbers)}.slot"
         try:
-            yield
-        finally:
-            place.unlink(missing_ok=True)
-            handle.close()
+            place = path.open("w")
+            try:
+                fcntl.flock(place, fcntl.LOCK_EX)
+                place.write(limits.model_dump_json())
+                place.flush()
+            except BaseException:
+                path.unlink(missing_ok=True)
+                place.close()
+                raise
+        except OSError as error:
+            raise SandboxUnavailable(f"no place to build can be taken: {error}") from error
+        return place
 
     def _running(self) -> list[BuildLimits]:
         """Limits of the builds that run; what a dead process left is removed."""
@@ -136,8 +149,12 @@ class Room:
 
     def touch(self, image_id: str) -> None:
         """Remember that an image is in use: those that were not for the longest time are removed first."""
-        self._used.mkdir(parents=True, exist_ok=True)
-        (self._used / _file_name(image_id)).touch()
+        try:
+            self._used.mkdir(parents=True, exist_ok=True)
+            (self._used / _file_name(image_id)).touch()
+        except OSError as error:
+            # On a full disk that image may be removed too early; that is no reason not to use it now.
+            logger.warning("the use of an image cannot be noted: %s", error)
 
     def clean(self, free_mb: int) -> Cleaned:
         """Remove what nobody needs, the least recently used first, until `free_mb` are free or nothing of it is left.
