@@ -16,6 +16,7 @@ from sandbox.building.dockerfile_text import instructions
 
 _NAMES = frozenset({"dockerfile", "containerfile"})
 _MAX_DEPTH = 2
+_MOST = 3
 # Folders whose Dockerfiles build something else than the project.
 _OTHERS = frozenset(
     {"vendor", "node_modules", "third_party", "test", "tests", "testdata", "fixtures"}
@@ -61,24 +62,52 @@ class _Copy:
     as_json: bool
 
 
-def find(tree: Tree) -> str | None:
-    """The path of the Dockerfile that builds the project: the shallowest one, None when there is none."""
-    found = [name for name in tree.files if _is_dockerfile(name)]
-    return min(found, key=lambda name: (name.count("/"), name), default=None)
+@dataclass(frozen=True, slots=True)
+class OwnDockerfile:
+    """One Dockerfile of a repository and how it is meant to be built."""
+
+    path: str
+    context: str = ""
+    """Folder of the tree that is the build context; empty for the whole tree."""
+    target: str | None = None
+    """Stage that is wanted; None for the last one."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """Build arguments (name, value) that it is built with."""
 
 
-def extend(tree: Tree, path: str, workdir: str, clean: str) -> str:
+def find_all(tree: Tree) -> list[OwnDockerfile]:
+    """The Dockerfiles that may build the project, the likeliest first, at most three."""
+    found = sorted((name for name in tree.files if _is_dockerfile(name)), key=lambda name: (name.count("/"), name))
+    return [OwnDockerfile(path, _context(tree, path)) for path in found[:_MOST]]
+
+
+def find(tree: Tree) -> OwnDockerfile | None:
+    """The likeliest Dockerfile, None when there is none."""
+    return next(iter(find_all(tree)), None)
+
+
+def extend(tree: Tree, own: OwnDockerfile, workdir: str, clean: str) -> str:
     """Its text for the whole tree as context, with lines added that place the tree at `workdir` and run `clean`."""
-    text = tree.read(path, max_bytes=_MAX_BYTES).decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    text = _text(tree, own.path)
     text = _without_last_scratch(text)
-    folder = posixpath.dirname(path)
-    if folder and _present(tree, text, folder) > _present(tree, text, ""):
-        text = _below(text, folder)
+    if own.context:
+        text = _below(text, own.context)
     landmarks = sorted({name.partition("/")[0] for name in tree.files if _SAFE.fullmatch(name.partition("/")[0])})
     landmarks = landmarks[:_LANDMARKS]
     keep = _KEEP.replace("@landmarks@", " ".join(landmarks)).replace("@most@", str(len(landmarks) // 2 + 1))
     tail = _TAIL.replace("@keep@", keep if landmarks else "").replace("@clean@", clean)
     return text.rstrip("\n") + "\n" + tail.replace("@workdir@", workdir)
+
+
+def _text(tree: Tree, path: str) -> str:
+    return tree.read(path, max_bytes=_MAX_BYTES).decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
+def _context(tree: Tree, path: str) -> str:
+    """The folder of the Dockerfile when more of what it copies lies there than in the root."""
+    folder = posixpath.dirname(path)
+    text = _text(tree, path)
+    return folder if folder and _present(tree, text, folder) > _present(tree, text, "") else ""
 
 
 def _is_dockerfile(path: str) -> bool:

@@ -1,6 +1,7 @@
-"""The images everything starts from: one slim Debian base, and one small toolchain layer per language above it.
+"""The images everything starts from: one slim Debian base, small toolchain layers above it, and what a FROM names.
 
-The base comes from the configured registry or, where none is reachable, from Debian packages. Images of repositories
+The base comes from the configured registry or, where none is reachable, from Debian packages. Where the image behind a
+FROM cannot be had either, one of ours stands in for it; which one is decided in stand_ins.py. Images of repositories
 are not here; see images.py.
 """
 
@@ -19,16 +20,28 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import docker
-from docker.errors import APIError, ImageNotFound
+from docker.errors import ImageNotFound, InvalidRepository
 from pydantic import Field, field_validator
 
 from sandbox.building.builds import DOCKERFILE, chunks_of, run_build, tar_of
 from sandbox.building.debootstrap import debootstrap
 from sandbox.building.dockerfile_text import with_arguments
+from sandbox.building.pulls import Puller, RegistryUnreachable
+from sandbox.building.stand_ins import Layer, StandIn, is_windows, stand_in, versioned
 from sandbox.errors import SandboxUnavailable
 from sandbox.locks import exclusive
-from sandbox.streams import CONNECTION_ERRORS, engine_call
+from sandbox.streams import engine_call
 from sandbox.types import BuildLimits, Frozen
+
+__all__ = [
+    "CERTIFICATES",
+    "RECIPES",
+    "SUBSTITUTED",
+    "BaseImage",
+    "BaseImageConfig",
+    "BaseImages",
+    "RegistryUnreachable",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +73,9 @@ class BaseImageConfig(Frozen):
     """PEM file with certificates that builds and base images trust besides Debian's."""
     build_env: dict[str, str] = Field(default_factory=dict)
     """Variables that every RUN of a build sees and no finished image keeps, e.g. PIP_INDEX_URL."""
+    mirrors: dict[str, str] = Field(default_factory=dict)
+    """Reference -> reference that is tried before it; a `*` in both stands for the same text, e.g.
+    `"docker.example/*" = "mirror.example/hub/*"`."""
     pull_timeout_s: int = Field(default=30, gt=0)
     """Seconds without any progress after which a pull is given up."""
 
@@ -72,6 +88,14 @@ class BaseImageConfig(Frozen):
                     f"{name} holds credentials in a URL; build arguments can be read from the history of every image "
                     "that is built. Use an index that needs none, e.g. a local proxy."
                 )
+        return value
+
+    @field_validator("mirrors")
+    @classmethod
+    def _one_star(cls, value: dict[str, str]) -> dict[str, str]:
+        for pattern, target in value.items():
+            if (pattern.count("*"), target.count("*")) not in ((0, 0), (1, 0), (1, 1)):
+                raise ValueError(f"{pattern!r} = {target!r}: at most one * in each, and none in the second alone")
         return value
 
     def build_args(self) -> dict[str, str]:
@@ -87,11 +111,7 @@ class BaseImage(Frozen):
     digest: str
     """Image id `sha256:…`."""
     substituted: bool
-    """True when it was made from Debian packages because the configured image could not be pulled."""
-
-
-class RegistryUnreachable(SandboxUnavailable):
-    """No image registry answers; what is in the engine can still be used."""
+    """True when it was made from Debian packages because the image that was asked for could not be pulled."""
 
 
 class BaseImages:
@@ -105,64 +125,121 @@ class BaseImages:
         self._locks: dict[str, threading.Lock] = {}
         self._known: dict[str, BaseImage] = {}
         self._engine: str | None = None
-        self._registry_down: str | None = None
+        self._puller = Puller(client, config.pull_timeout_s)
+        self._gone: dict[str, str] = {}
 
     @property
     def config(self) -> BaseImageConfig:
         """What this was made with."""
         return self._config
 
-    def base(self) -> BaseImage:
-        """The slim base. Raises SandboxUnavailable with its remedy."""
+    def base(self, suite: str | None = None) -> BaseImage:
+        """The slim base, of another Debian release than the configured one when `suite` names one.
+
+        Raises SandboxUnavailable with its remedy.
+        """
+        suite = suite or self._config.suite
         recipe = _recipe("base")
         bundle = self._bundle()
-        tag = f"touchstone/base:{self._recipe_hash(recipe, bundle)}"
+        tag = f"touchstone/base:{self._recipe_hash(recipe, bundle, suite)}"
         if tag in self._known:
             return self._known[tag]
         with self._only_one(tag):
             if known := self._present(tag):
                 return known
-            root, substituted = self._root()
+            root, substituted = self._root(suite)
             files = {"certificates/": b""} | ({"certificates/touchstone.crt": bundle} if bundle else {})
-            return self._build(tag, recipe, files, base=root, substituted=substituted)
+            return self._build(tag, recipe, files, {"BASE": root}, substituted=substituted)
 
-    def toolchain(self, language: str) -> BaseImage:
+    def toolchain(self, language: str, version: str | None = None) -> BaseImage:
         """The base with the tools of one language (or `fetch`); ValueError for one we have no recipe for.
 
-        Raises SandboxUnavailable with its remedy.
+        `version` begins like `3.12` or `18`; the nearest that can be had is taken. Raises SandboxUnavailable with its
+        remedy.
         """
-        recipe = _recipe(language)
-        base = self.base()
-        return self.derived(language, recipe, {}, base)
+        _recipe(language)
+        suite, exact = versioned(language, version)
+        return self._layered(StandIn(suite, (Layer(language, exact),)))
 
-    def derived(self, name: str, recipe: str, files: dict[str, bytes], base: BaseImage) -> BaseImage:
+    def resolve(self, reference: str) -> BaseImage | None:
+        """The image behind a FROM: from a mirror, the engine, its registry or, where none answers, a stand-in of ours.
+
+        None when a registry says that there is none, or when it is Windows'. Raises RegistryUnreachable when no
+        registry answers and nothing can stand in, and SandboxUnavailable.
+        """
+        if reference == self._config.base_image:
+            return self.base()
+        if is_windows(reference):
+            return None
+        # An image that was pulled by its digest has no tag.
+        name, at, digest = reference.partition("@")
+        asked = re.sub(r":[^/:]*$", "", name) + at + digest if at else name
+        unreachable: RegistryUnreachable | None = None
+        try:
+            for one in (*self._mirrored(asked), asked):
+                try:
+                    if self._puller.pull(one) is not None:
+                        return self._inspect(one)
+                except RegistryUnreachable as error:
+                    unreachable = error
+            found = stand_in(reference)
+        except InvalidRepository:
+            return None
+        if unreachable is None:
+            return None
+        if found is None:
+            raise unreachable
+        logger.info("%s: building a stand-in for %s", unreachable, reference)
+        return self._layered(found).model_copy(update={"substituted": True})
+
+    def derived(
+        self, name: str, recipe: str, files: dict[str, bytes], base: BaseImage, version: str | None = None
+    ) -> BaseImage:
         """Build `recipe` (`ARG BASE`, `FROM ${BASE}`) once over `base`. Raises SandboxUnavailable."""
-        content = json.dumps([recipe, base.tag, {k: hashlib.sha256(v).hexdigest() for k, v in sorted(files.items())}])
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+        content = json.dumps([recipe, base.tag, hashes, version])
         tag = f"touchstone/{name}:{_short_hash(content)}"
         if tag in self._known:
             return self._known[tag]
         with self._only_one(tag):
             if known := self._present(tag):
                 return known
-            return self._build(tag, recipe, files, base=base.tag, substituted=base.substituted)
+            arguments = {"BASE": base.tag} | ({"VERSION": version} if version else {})
+            return self._build(tag, recipe, files, arguments, substituted=base.substituted)
 
     def pull(self, reference: str) -> str | None:
         """Image id of a reference that is present or can be pulled, None when there is no such image.
 
         Raises RegistryUnreachable, which is remembered for the life of this object, or SandboxUnavailable.
         """
-        if (digest := self._image_id(reference)) is not None:
-            return digest
-        if self._registry_down is not None:
-            raise RegistryUnreachable(self._registry_down)
-        try:
-            self._pull(reference)
-        except _NoSuchImage:
-            return None
-        except RegistryUnreachable as error:
-            self._registry_down = str(error)
-            raise
-        return self._image_id(reference)
+        return self._puller.pull(reference)
+
+    def _layered(self, wanted: StandIn) -> BaseImage:
+        """The layers of a stand-in over the base of its Debian release."""
+        made = self._release(wanted.suite)
+        for layer in wanted.layers:
+            files = {path.name: path.read_bytes() for path in (RECIPES / layer.recipe).glob("*")}
+            made = self.derived(layer.recipe, _recipe(layer.recipe), files, made, layer.version)
+        return made
+
+    def _release(self, suite: str | None) -> BaseImage:
+        """The base of a Debian release; where that cannot be had, the configured one is the nearest."""
+        if suite is not None and suite != self._config.suite and suite not in self._gone:
+            try:
+                return self.base(suite)
+            except SandboxUnavailable as error:
+                self._gone[suite] = str(error)
+                logger.warning("Debian %s cannot be had, %s is taken: %s", suite, self._config.suite, error)
+        return self.base()
+
+    def _mirrored(self, reference: str) -> Iterator[str]:
+        """What the configured mirrors call this reference; hub images match by their full name as well."""
+        host, name = docker.auth.resolve_repository_name(reference)
+        full = f"{host}/{name}" if "/" in name else f"{host}/library/{name}"
+        for pattern, target in self._config.mirrors.items():
+            expression = re.escape(pattern).replace(r"\*", "(.*)")
+            if match := re.fullmatch(expression, reference) or re.fullmatch(expression, full):
+                yield target.replace("*", match[1]) if "*" in target else target
 
     def _bundle(self) -> bytes | None:
         if self._config.ca_bundle is None:
@@ -172,10 +249,18 @@ class BaseImages:
         except OSError as error:
             raise SandboxUnavailable(f"the CA bundle cannot be read ({error}); mend or remove ca_bundle") from error
 
-    def _recipe_hash(self, recipe: str, bundle: bytes | None) -> str:
-        config = self._config
+    def _recipe_hash(self, recipe: str, bundle: bytes | None, suite: str) -> str:
         digest = hashlib.sha256(bundle).hexdigest() if bundle else None
-        return _short_hash(json.dumps([recipe, config.base_image, config.suite, config.debian_mirror, digest]))
+        return _short_hash(json.dumps([recipe, self._of_suite(suite), suite, self._config.debian_mirror, digest]))
+
+    def _of_suite(self, suite: str) -> str:
+        """Reference of the base of a Debian release."""
+        config = self._config
+        if suite == config.suite:
+            return config.base_image
+        return (
+            config.base_image.replace(config.suite, suite) if config.suite in config.base_image else f"debian:{suite}"
+        )
 
     @contextmanager
     def _only_one(self, tag: str) -> Iterator[None]:
@@ -198,24 +283,22 @@ class BaseImages:
         return folder / f"{self._engine}-{re.sub(r'[^a-z0-9]', '-', tag)}.lock"
 
     def _present(self, tag: str) -> BaseImage | None:
-        if tag not in self._known:
-            with engine_call(f"looking for {tag}"):
-                try:
-                    found = self._client.api.inspect_image(tag)
-                except ImageNotFound:
-                    return None
-            substituted = (found["Config"].get("Labels") or {}).get(SUBSTITUTED) == "1"
-            self._known[tag] = BaseImage(tag=tag, digest=found["Id"], substituted=substituted)
-        return self._known[tag]
+        if tag not in self._known and (found := self._inspect(tag)):
+            self._known[tag] = found
+        return self._known.get(tag)
 
-    def _image_id(self, reference: str) -> str | None:
+    def _inspect(self, reference: str) -> BaseImage | None:
         with engine_call(f"looking for {reference}"):
             try:
-                return str(self._client.api.inspect_image(reference)["Id"])
+                found = self._client.api.inspect_image(reference)
             except ImageNotFound:
                 return None
+        substituted = (found["Config"].get("Labels") or {}).get(SUBSTITUTED) == "1"
+        return BaseImage(tag=reference, digest=found["Id"], substituted=substituted)
 
-    def _build(self, tag: str, recipe: str, files: dict[str, bytes], *, base: str, substituted: bool) -> BaseImage:
+    def _build(
+        self, tag: str, recipe: str, files: dict[str, bytes], words: dict[str, str], *, substituted: bool
+    ) -> BaseImage:
         logger.info("building %s", tag)
         arguments = self._config.build_args()
         text = with_arguments(recipe, arguments)
@@ -223,7 +306,7 @@ class BaseImages:
             self._client,
             chunks_of(tar_of({DOCKERFILE: text.encode()} | files)),
             tag=tag,
-            build_args=arguments | {"BASE": base},
+            build_args=arguments | words,
             limits=BuildLimits(timeout_s=1800),
             labels={SUBSTITUTED: "1" if substituted else "0"},
         )
@@ -233,52 +316,21 @@ class BaseImages:
         self._known[tag] = BaseImage(tag=tag, digest=outcome.image_id, substituted=substituted)
         return self._known[tag]
 
-    def _root(self) -> tuple[str, bool]:
+    def _root(self, suite: str) -> tuple[str, bool]:
         """What the base is built from, and whether it stands in for the configured image."""
-        try:
-            if self.pull(self._config.base_image) is not None:
-                return self._config.base_image, False
-            why = f"the registry has no image {self._config.base_image}"
-        except RegistryUnreachable as error:
-            why = str(error)
-        tag = f"touchstone/debootstrap:{_short_hash(json.dumps([self._config.suite, self._config.debian_mirror]))}"
-        if self._image_id(tag) is None:
+        asked = self._of_suite(suite)
+        for reference in (*self._mirrored(asked), asked):
+            try:
+                if self._puller.pull(reference) is not None:
+                    return reference, False
+                why = f"the registry has no image {reference}"
+            except RegistryUnreachable as error:
+                why = str(error)
+        tag = f"touchstone/debootstrap:{_short_hash(json.dumps([suite, self._config.debian_mirror]))}"
+        if self._puller.image_id(tag) is None:
             logger.warning("%s: making the base from Debian packages instead", why)
-            debootstrap(self._client, tag, self._config.suite, self._config.debian_mirror, self._data)
+            debootstrap(self._client, tag, suite, self._config.debian_mirror, self._data)
         return tag, True
-
-    def _pull(self, reference: str) -> None:
-        name, tag = docker.utils.parse_repository_tag(reference)
-        api = self._client.api
-        credentials = docker.auth.get_config_header(api, docker.auth.resolve_repository_name(name)[0])
-        try:
-            response = api.post(
-                f"{api.base_url}/v{api.api_version}/images/create",
-                params={"fromImage": name, "tag": tag or "latest"},
-                headers={"X-Registry-Auth": credentials} if credentials else {},
-                stream=True,
-                timeout=(api.timeout, self._config.pull_timeout_s),
-            )
-            api._raise_for_status(response)
-            for line in response.iter_lines():
-                if line and "error" in (message := json.loads(line)):
-                    raise _pull_error(reference, str(message["error"]))
-        except APIError as error:
-            raise _pull_error(reference, str(error.explanation or error)) from error
-        except CONNECTION_ERRORS as error:
-            limit = self._config.pull_timeout_s
-            raise RegistryUnreachable(f"pulling {reference}: no progress for {limit} s ({error})") from error
-
-
-class _NoSuchImage(Exception):
-    """The registry answered that it has no such image."""
-
-
-def _pull_error(reference: str, text: str) -> Exception:
-    """Registries answer "denied" for a repository that does not exist, to tell nobody which ones do."""
-    if any(sign in text.lower() for sign in ("manifest unknown", "not found", "access denied", "invalid reference")):
-        return _NoSuchImage(text)
-    return RegistryUnreachable(f"pulling {reference}: {text}")
 
 
 def _recipe(name: str) -> str:
