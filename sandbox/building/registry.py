@@ -15,7 +15,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, ImageNotFound, NotFound
 
-from sandbox.building.base_images import RegistryUnreachable
+from sandbox.building.pulls import RegistryUnreachable
 from sandbox.errors import ImageMissing, SandboxUnavailable
 from sandbox.streams import CONNECTION_ERRORS, engine_call
 

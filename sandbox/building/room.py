@@ -61,6 +61,17 @@ class Slots:
 
         `alone` is called when no build runs, before this one starts; what it raises is raised here.
         """
+        try:
+            place = self._wait(limits, free, alone)
+        except OSError as error:
+            raise SandboxUnavailable(f"no place to build can be taken: {error}") from error
+        with place:
+            try:
+                yield
+            finally:
+                Path(place.name).unlink(missing_ok=True)
+
+    def _wait(self, limits: BuildLimits, free: Callable[[], Free], alone: Callable[[], None]) -> IO[str]:
         # Whoever waits for a place keeps the door shut: nobody who came later overtakes him.
         with exclusive(self._folder / "door.lock", "a place to build"):
             while running := self._running():
@@ -69,28 +80,20 @@ class Slots:
                 time.sleep(POLL_S)
             else:
                 alone()
-            place = self._take(limits)
-        with place:
-            try:
-                yield
-            finally:
-                Path(place.name).unlink(missing_ok=True)
+            return self._take(limits)
 
     def _take(self, limits: BuildLimits) -> IO[str]:
         """A locked file that tells others what this build may use; the lock ends with the file or with this process."""
         path = self._folder / f"{os.getpid()}-{next(_numbers)}.slot"
+        place = path.open("w")
         try:
-            place = path.open("w")
-            try:
-                fcntl.flock(place, fcntl.LOCK_EX)
-                place.write(limits.model_dump_json())
-                place.flush()
-            except BaseException:
-                path.unlink(missing_ok=True)
-                place.close()
-                raise
-        except OSError as error:
-            raise SandboxUnavailable(f"no place to build can be taken: {error}") from error
+            fcntl.flock(place, fcntl.LOCK_EX)
+            place.write(limits.model_dump_json())
+            place.flush()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            place.close()
+            raise
         return place
 
     def _running(self) -> list[BuildLimits]:

@@ -17,7 +17,8 @@ import pytest
 
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.pulling import PullingBackend
-from sandbox.building.base_images import BaseImageConfig, BaseImages, RegistryUnreachable
+from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.pulls import RegistryUnreachable
 from sandbox.building.registry import REPOSITORY, Registry
 from sandbox.building.room import Room
 from sandbox.engine import connect
