@@ -49,7 +49,7 @@ def images(data: Path | None, config: Path | None, as_json: bool) -> None:
 
 
 def image_tables(found: "ImageReport") -> "list[Table]":
-    """The report for people: rates of all, of each language and of each strategy, then the failures."""
+    """The report for people: rates of all, of each language and of each strategy, then the failures; no empty table."""
     from rich.table import Table
 
     from assets.visible import visible
@@ -69,7 +69,7 @@ def image_tables(found: "ImageReport") -> "list[Table]":
         failures.add_row(visible(name), str(stopped.repositories), f"{stopped.rate:.1%}", of_it)
     if found.infrastructure:
         failures.caption = f"built without the ones that say nothing: {found.built_rate_without_infrastructure:.1%}"
-    return [*tables, strategies, failures]
+    return [table for table in (*tables, strategies, failures) if table.row_count]
 
 
 def _rates(title: str, parts: "Mapping[str, Rates]") -> "Table":

@@ -1,0 +1,215 @@
+"""Any server that speaks OpenAI's chat API over HTTP: vLLM, llama.cpp, a hosted model.
+
+Faults of the server and of the network are asked again with growing waits, so that nobody else has to. The key goes
+into one header and nowhere else: neither into the log nor into an error. Servers are not started here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import random
+import time
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+
+import httpx
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+
+from pipeline.errors import ConfigurationError
+from pipeline.llm.protocol import Completion, Message, ModelUnavailable, PromptRefused, Sampling
+from pipeline.types import Record
+
+logger = logging.getLogger(__name__)
+
+_AGAIN = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which the same request may be answered."""
+_MOST_BYTES = 32 * 2**20
+"""An answer that is longer is a fault of the server."""
+_SHOWN = 300
+
+
+class OpenAIServerConfig(Record):
+    """Where the model is and how patient to be. The key is not a setting: it would end up in files."""
+
+    base_url: str
+    """Address of the API without its last parts, e.g. `http://127.0.0.1:8000/v1`."""
+    model: str = Field(min_length=1)
+    """Name of the model as the server knows it."""
+    timeout_s: float = Field(default=300.0, gt=0)
+    """For one try, from the request to the last byte of the answer."""
+    tries: int = Field(default=5, gt=0)
+    first_wait_s: float = Field(default=1.0, gt=0)
+    """Between the first two tries; doubled for each further one."""
+    longest_wait_s: float = Field(default=60.0, gt=0)
+    """A server that asks for a longer wait is unavailable."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _address(cls, base_url: str) -> str:
+        try:
+            url = httpx.URL(base_url)
+        except httpx.InvalidURL as error:
+            raise ValueError(f"it is no address: {error}") from error
+        if url.scheme not in {"http", "https"} or not url.host:
+            raise ValueError("it is no address that begins with http:// or https://")
+        if url.userinfo or url.query:
+            raise ValueError("it must not hold a user, a password or a query; the key has a variable of its own")
+        return base_url.rstrip("/")
+
+
+class OpenAIServer:
+    """A ChatModel on such a server."""
+
+    def __init__(self, config: OpenAIServerConfig, api_key: SecretStr | None = None) -> None:
+        """Nothing is asked yet. Raises ConfigurationError for a key that no header can carry."""
+        self._config = config
+        self._key = api_key.get_secret_value() if api_key else ""
+        if not all("!" <= character <= "~" for character in self._key):
+            # The HTTP library would say so too, and repeat the key.
+            raise ConfigurationError("the key of the model holds spaces or characters that are no ASCII")
+        # A proxy of this machine cannot reach the machine's own servers.
+        self._client = httpx.Client(timeout=config.timeout_s, trust_env=not _loopback(config.base_url))
+
+    @property
+    def name(self) -> str:
+        return self._config.model
+
+    def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """See ChatModel."""
+        began = time.monotonic()
+        request = {
+            "model": self._config.model,
+            "messages": [message.model_dump() for message in messages],
+            **sampling.model_dump(exclude_none=True),
+        }
+        wait = self._config.first_wait_s
+        for number in range(1, self._config.tries + 1):
+            try:
+                return self._ask(request, began)
+            except _Fault as fault:
+                pause = max(fault.wait_s, wait * random.uniform(0.75, 1.25))
+                if number == self._config.tries or fault.wait_s > self._config.longest_wait_s:
+                    raise ModelUnavailable(f"{self._place()}: {fault} ({number} tries)") from fault
+                logger.info("%s: %s; asked again in %.1f s", self._place(), fault, pause)
+                time.sleep(min(pause, self._config.longest_wait_s))
+                wait *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _place(self) -> str:
+        return f"model {self._config.model} at {self._config.base_url}"
+
+    def _ask(self, request: dict[str, object], began: float) -> Completion:
+        status, headers, body = self._post(request)
+        if status == 200:
+            return _completion(body, time.monotonic() - began)
+        said = self._said(body)
+        if status in _AGAIN or status >= 500:
+            raise _Fault(f"status {status}{said}", _retry_after(headers))
+        if status in {401, 403}:
+            # What such a server says often repeats a part of the key.
+            raise ConfigurationError(f"{self._place()} refuses the key (status {status}); set the right one")
+        if status in {400, 413, 422}:
+            raise PromptRefused(f"{self._place()}: status {status}{said}")
+        raise ConfigurationError(
+            f"{self._place()} answers with status {status}{said}; see to its base_url and the name of its model"
+        )
+
+    def _post(self, request: dict[str, object]) -> tuple[int, httpx.Headers, bytes]:
+        """Status, headers and body. Raises _Fault when there is no whole answer within the time."""
+        until = time.monotonic() + self._config.timeout_s
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        body = bytearray()
+        try:
+            with self._client.stream(
+                "POST", f"{self._config.base_url}/chat/completions", json=request, headers=headers
+            ) as answer:
+                for chunk in answer.iter_bytes():
+                    body += chunk
+                    if len(body) > _MOST_BYTES:
+                        raise _Fault(f"more than {_MOST_BYTES:,} bytes of answer")
+                    if time.monotonic() > until:
+                        raise _Fault(f"no end of the answer within {self._config.timeout_s:g} s")
+                return answer.status_code, answer.headers, bytes(body)
+        except httpx.HTTPError as error:
+            raise _Fault(f"{type(error).__name__}: {error}") from error
+
+    def _said(self, body: bytes) -> str:
+        """The beginning of an error's text, without the key."""
+        text = " ".join(body[:10_000].decode("utf-8", "replace").split())
+        if self._key:
+            text = text.replace(self._key, "***")
+        return f": {text[:_SHOWN]}" if text else ""
+
+
+class _Fault(Exception):
+    """One try came to nothing through no fault of ours; `wait_s` is what the server asks to wait."""
+
+    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Answer(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Answer
+    finish_reason: str | None = None
+
+
+class _Body(BaseModel):
+    """The parts of the answer that are used; servers add fields of their own."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    model: str = ""
+    usage: _Usage | None = None
+
+
+def _completion(body: bytes, seconds: float) -> Completion:
+    try:
+        found = _Body.model_validate_json(body)
+    except ValidationError as error:
+        shown = body[:_SHOWN].decode("utf-8", "replace")
+        raise _Fault(f"no chat completion ({error.error_count()} faults): {shown}") from error
+    choice, usage = found.choices[0], found.usage or _Usage()
+    finish = choice.finish_reason
+    return Completion(
+        text=choice.message.content or "",
+        finish_reason="stop" if finish == "stop" else "length" if finish == "length" else "other",
+        model=found.model,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        seconds=seconds,
+    )
+
+
+def _retry_after(headers: httpx.Headers) -> float:
+    """Seconds that the server asks to wait; 0 when it does not say, or says it in no known way."""
+    value = headers.get("Retry-After", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return 0.0
+
+
+def _loopback(base_url: str) -> bool:
+    host = httpx.URL(base_url).host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
