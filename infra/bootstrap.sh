@@ -9,9 +9,10 @@
 #   test    the same with the development packages        engine  the engine alone
 #   ui      run, then Dagster in the foreground           down    stop what was started for this data folder
 #
-# An engine that answers is used as it is. Only where there is none, and only as root, a private one is started; its
-# layers, socket, bridge and address range belong to one data folder, so that two folders never meet. Everything may
-# be interrupted at any moment and called again.
+# As root on Linux an engine of our own is started, whose layers, socket and network belong to one data folder: two
+# folders never meet, builds reach nothing but the hosts they may, and an engine of the system beside it is left alone.
+# Where that cannot be, or DOCKER_HOST names one, an engine that answers is used as it is. Everything may be interrupted
+# at any moment and called again.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -68,7 +69,8 @@ missing_packages() {
         engine)
             # An engine that pulls needs the certificates.
             command -v dockerd >/dev/null || printf '%s\n' docker.io ca-certificates
-            command -v iptables >/dev/null || echo iptables
+            # Containers are kept apart by it; Debian's package has ebtables, too.
+            { command -v iptables && command -v ebtables; } >/dev/null || echo iptables
             command -v ip >/dev/null || echo iproute2
             # Starts a sandbox in half the time that the engine's own runtime takes.
             command -v crun >/dev/null || echo crun
@@ -229,6 +231,8 @@ down() {
         say "stopped the engine of $data"
     elif [ -e "$data/engine.json" ]; then
         say "the engine at $(recorded socket) is not ours and goes on"
+        # The next call chooses anew.
+        rm -f "$data/engine.json"
     fi
 }
 
@@ -248,7 +252,6 @@ main() {
     key=$(printf %s "$data" | sha256sum | cut -c 1-12)
     run=/run/touchstone-$key
     socket=$run/docker.sock
-    bridge=ts$key
     if [ "$mode" = down ]; then
         down
         return

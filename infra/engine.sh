@@ -1,8 +1,12 @@
 # Finds, starts and ends the Docker engine of one data folder. Read by bootstrap.sh, which sets the variables
 #   root     the project        key      hash of the data folder          socket   of our engine, in run
-#   data     the data folder    run      run folder of our engine         bridge   network device of our engine
+#   data     the data folder    run      run folder of our engine
 #   python   an interpreter of the system, without our packages
 # and the functions say and die.
+#
+# Our engine lives in a network namespace of its own that has no way out: a bridge for its containers, and nothing else.
+# What it pulls and what builds download comes through a proxy, which listens in that namespace and connects from the
+# machine's own; who may reach what is decided there (sandbox/egress). Nothing on the machine's network is changed.
 # shellcheck shell=bash disable=SC2154
 
 answers() {
@@ -35,11 +39,14 @@ record() {
 
 # Succeeds when engine.json names an engine that answers, after choosing a foreign one if need be.
 engine_found() {
-    local candidate
+    local candidate reason
     candidate=$(recorded socket)
-    if [ -n "$candidate" ] && answers "$candidate"; then return 0; fi
     # Our images are in our own engine: once there is one, it is started again and never swapped for another.
-    if [ "$(recorded owned)" = true ]; then return 1; fi
+    if [ "$(recorded owned)" = true ]; then
+        answers "$candidate" && egress_served
+        return
+    fi
+    if [ -n "$candidate" ] && answers "$candidate"; then return 0; fi
     case ${DOCKER_HOST:-} in
     '') ;;
     unix://*)
@@ -49,40 +56,72 @@ engine_found() {
         ;;
     *) die "DOCKER_HOST is $DOCKER_HOST; sandboxes need an engine on this machine, so unset it or name a unix:// socket" ;;
     esac
+    # The engine of the system lets builds reach whatever the machine reaches: one of our own is better.
+    reason=$(unfitness)
+    if [ -z "$reason" ]; then return 1; fi
     candidate=/var/run/docker.sock
     if [ -S "$candidate" ] && [ ! -w "$candidate" ]; then
         die "$candidate is there, and you may not use it; join the group docker (usermod -aG docker NAME) or run as root"
     fi
-    if answers "$candidate"; then record "$candidate" false; return 0; fi
+    if answers "$candidate"; then
+        say "using the engine at $candidate, where builds are not kept from the network; none of our own: ${reason%%$'\n'*}"
+        record "$candidate" false
+        return 0
+    fi
     return 1
 }
 
-refuse_unfit_machine() {
-    [ "$(uname -s)" = Linux ] || die "no Docker engine answers; start one and call again (a private one needs Linux)"
-    [ "$EUID" = 0 ] || die "no Docker engine answers, and only root can start one" \
-        "install one (Debian/Ubuntu: apt-get install docker.io) and join the group docker, or run this script as root"
+# Why no engine of our own can run here, and the remedies, one a line; nothing when one can.
+unfitness() {
+    if [ "$(uname -s)" != Linux ]; then
+        printf '%s\n' "no Docker engine answers; start one and call again (a private one needs Linux)"
+        return
+    fi
+    if [ "$EUID" != 0 ]; then
+        printf '%s\n' "no Docker engine answers, and only root can start one" \
+            "install one (Debian/Ubuntu: apt-get install docker.io) and join the group docker, or run this script as root"
+        return
+    fi
     # The layers of an engine are an overlay file system, and overlays cannot be nested.
     case $(stat -f -c %T "$data") in
-    overlayfs | overlay) die "$data is on overlayfs, where an engine cannot keep images" \
-        "name a folder on another disk with --data or TOUCHSTONE_DATA (in a container: a mounted volume)" ;;
+    overlayfs | overlay)
+        printf '%s\n' "$data is on overlayfs, where an engine cannot keep images" \
+            "name a folder on another disk with --data or TOUCHSTONE_DATA (in a container: a mounted volume)"
+        return
+        ;;
     esac
-    unshare --mount true 2>/dev/null || die "root may not make namespaces here (a container without privileges?)" \
-        "start the container with --privileged, or hand it the socket of an engine at /var/run/docker.sock"
+    if ! unshare --mount --net true 2>/dev/null; then
+        printf '%s\n' "root may not make namespaces here (a container without privileges?)" \
+            "start the container with --privileged, or hand it the socket of an engine at /var/run/docker.sock"
+        return
+    fi
     # A command in a container starts at the root of the container's mount namespace. For the containers of an engine in
     # a chroot that is the root of the machine, with everything on it.
-    [ "$(nsenter --mount=/proc/self/ns/mnt stat -c %d:%i / 2>/dev/null)" = "$(stat -c %d:%i /)" ] ||
-        die "this is a chroot, where the commands of a container would run outside of it" \
+    if [ "$(nsenter --mount=/proc/self/ns/mnt stat -c %d:%i / 2>/dev/null)" != "$(stat -c %d:%i /)" ]; then
+        printf '%s\n' "this is a chroot, where the commands of a container would run outside of it" \
             "call this outside of the chroot, or hand it the socket of an engine at /var/run/docker.sock"
+    fi
+}
+
+refuse_unfit_machine() {
+    local -a reasons
+    mapfile -t reasons < <(unfitness)
+    if [ ${#reasons[@]} -gt 0 ]; then die "${reasons[@]}"; fi
 }
 
 # Processes of our engine, known by our run folder in their command line (the pattern comes by a pipe, so that grep
-# does not find itself): the engine, its containerd and one shim for each container.
+# does not find itself): the engine, its containerd, one shim for each container, and the proxy.
 engine_processes() {
     local file program
     # shellcheck disable=SC2013,SC2062 # no spaces in these paths; they are files and no pattern
     for file in $(grep -alsF --file=- /proc/[0-9]*/cmdline <<<"$run/"); do
         program=$(tr '\0' '\n' <"$file" 2>/dev/null | head -n 1 || true)
-        case ${program##*/} in dockerd | containerd | containerd-shim*) basename "$(dirname "$file")" ;; esac
+        case ${program##*/} in
+        dockerd | containerd | containerd-shim*) ;;
+        python*) grep -qsaF sandbox.egress.proxy "$file" || continue ;;
+        *) continue ;;
+        esac
+        basename "$(dirname "$file")"
     done
 }
 
@@ -106,54 +145,13 @@ end_leftovers() {
     done
 }
 
-# One of 512 small networks in the range reserved for tests of network equipment, which no real network uses; the
-# first free one, counted from our hash. Routes wider than /8 are those of a VPN for everything: no hindrance.
-free_subnet() {
-    ip -4 route show table all | "$python" -c '
-import ipaddress, re, sys
+# The engine's end of its bridge, as in sandbox/egress/egress.py. Each engine has a network to itself, so all have the same.
+gateway=198.18.0.1
+proxy_port=3128
 
-used = [ipaddress.ip_network(word, strict=False) for word in re.findall(r"\d+\.\d+\.\d+\.\d+(?:/\d+)?", sys.stdin.read())]
-subnets = list(ipaddress.ip_network("198.18.0.0/15").subnets(new_prefix=24))
-first = int(sys.argv[1], 16) % len(subnets)
-for subnet in subnets[first:] + subnets[:first]:
-    if not any(subnet.overlaps(network) for network in used if network.prefixlen >= 8):
-        print(subnet)
-        break
-' "$key"
-}
-
-drop_rules() {
-    local table rule
-    for table in nat filter; do
-        iptables -w -t "$table" -S 2>/dev/null | grep -F -- " $bridge " | sed 's/^-A/-D/' | while read -r rule; do
-            # shellcheck disable=SC2086 # the words of one rule
-            iptables -w -t "$table" $rule
-        done || true
-    done
-}
-
-drop_bridge() {
-    drop_rules
-    if ip link show "$bridge" >/dev/null 2>&1; then ip link delete "$bridge"; fi
-}
-
-# The engine is told to leave the firewall alone: it would flush the chains of any other engine on this machine.
-make_bridge() {
-    local subnet
-    drop_bridge
-    subnet=$(free_subnet)
-    [ -n "$subnet" ] || die "no free address range in 198.18.0.0/15 for the bridge of the engine"
-    ip link add "$bridge" type bridge
-    ip address add "${subnet%.0/24}.1/24" dev "$bridge"
-    ip link set "$bridge" up
-    iptables -w -t nat -I POSTROUTING -s "$subnet" ! -o "$bridge" -j MASQUERADE
-    iptables -w -I FORWARD -i "$bridge" ! -o "$bridge" -j ACCEPT
-    iptables -w -I FORWARD -o "$bridge" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-}
-
-# Runs as `bash -c` in a mount namespace of the engine's own, which ends with it: no mount is left on the machine.
+# Runs as `bash -c` in mount and network namespaces of the engine's own, which end with it: nothing is left on the machine.
 # shellcheck disable=SC2016 # expanded there
-inside='
+mounting='
 set -eu
 while read -r type options target; do
     if [ -z "$type" ]; then continue; fi
@@ -161,6 +159,14 @@ while read -r type options target; do
     mount -t "$type" -o "$options" "$type" "$target"
 done <<<"$1"
 shift
+'
+# shellcheck disable=SC2016 # expanded there
+groups_gone=$mounting'
+find /sys/fs/cgroup -depth -type d -path "*/$1*" -exec rmdir {} + 2>/dev/null || true
+[ -z "$(find /sys/fs/cgroup -type d -name "$1" -print -quit)" ]
+'
+# shellcheck disable=SC2016 # expanded there
+inside=$mounting'
 # In a container with control groups version 2 no process may stay in the group that hands out controllers.
 groups=/sys/fs/cgroup
 if [ -e "$groups/cgroup.type" ] && ! grep -qw memory "$groups/cgroup.subtree_control"; then
@@ -170,37 +176,47 @@ if [ -e "$groups/cgroup.type" ] && ! grep -qw memory "$groups/cgroup.subtree_con
 fi
 # The engine would share the containerd of a system-wide engine, and that one its names, if it saw it.
 if [ -d /run/containerd ]; then mount -t tmpfs tmpfs /run/containerd; fi
+ip link set lo up
+ip link add touchstone type bridge
+ip address add "$bridge_address/16" dev touchstone
+ip link set touchstone up
+# Containers meet neither over the bridge, whose only reachable end is ours, nor by way of it.
+ebtables -P FORWARD DROP
+iptables -P FORWARD DROP
 cd /
 exec "$@"
 '
 
 start_engine() {
-    local mounts pid waited
+    local mounts pid waited registry proxy
+    local -a options=()
     end_leftovers
     # As after a reboot: from what a killed engine left there, a new one would call for containers that are gone.
     rm -rf "$run"
-    mkdir -p "$run" "$data/docker"
-    (
-        flock 7
-        make_bridge
-    ) 7>/run/touchstone.lock
-    mounts=$(cd "$root" && "$python" -B -c '
-from pathlib import Path
-from sandbox.cgroups import missing_mounts
-for mount in missing_mounts(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()):
-    print(mount.type, mount.options, mount.target)')
+    mkdir -p "$run" "$data/docker" "$data/egress"
+    make_token
+    proxy=http://engine:$(cat "$data/egress/token")@$gateway:$proxy_port
+    registry=$(head -n 1 "$data/egress/registry" 2>/dev/null || true)
+    if [ -n "$registry" ]; then options+=(--insecure-registry "$registry"); fi
+    mounts=$(cgroup_mounts)
     # Settings in /etc/docker/daemon.json are for another engine, and clash with ours.
     echo '{}' >"$run/daemon.json"
     say "starting an engine, log in $data/docker.log"
-    # Signals that a caller ignores would stay ignored in every container, and lock files open in the engine.
-    setsid env --default-signal unshare --mount --propagation slave bash -c "$inside" inside "$mounts" \
+    # Signals that a caller ignores would stay ignored in every container, and lock files open in the engine. Names are
+    # the proxy's work: at the gateway no name server answers, which tells a program so at once.
+    bridge_address=$gateway HTTP_PROXY=$proxy HTTPS_PROXY=$proxy NO_PROXY='' \
+        setsid env --default-signal -u http_proxy -u https_proxy -u no_proxy -u all_proxy -u ALL_PROXY \
+        unshare --mount --net --propagation slave bash -c "$inside" inside "$mounts" \
         dockerd --config-file "$run/daemon.json" --host "unix://$socket" --data-root "$data/docker" \
         --exec-root "$run/exec" --pidfile "$run/docker.pid" --storage-driver overlay2 \
-        --bridge "$bridge" --iptables=false --ip6tables=false \
+        --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent "touchstone-$key" \
+        --bridge touchstone --iptables=false --ip6tables=false --ip-masq=false \
+        --dns "$gateway" "${options[@]}" \
         >"$data/docker.log" 2>&1 </dev/null 8>&- 9>&- &
     pid=$!
     for ((waited = 0; waited < 300; waited++)); do
         if [ -S "$socket" ] && answers "$socket"; then
+            start_proxy
             record "$socket" true
             return
         fi
@@ -212,6 +228,58 @@ for mount in missing_mounts(Path("/proc/self/cgroup").read_text(), Path("/proc/s
     die "the engine did not start; the end of its log is above, all of it in $data/docker.log"
 }
 
+# With it our own recipes and the engine itself are known to the proxy. It outlives the engine, not the data folder.
+make_token() {
+    local token=$data/egress/token
+    if [ -s "$token" ]; then return; fi
+    (
+        umask 077
+        "$python" -c 'import secrets; print(secrets.token_hex(16))' >"$token.new"
+    )
+    mv "$token.new" "$token"
+}
+
+start_proxy() {
+    local waited
+    rm -f "$run/proxy.pid"
+    # In the machine's own namespaces, and with its own proxy settings.
+    (
+        cd "$root" || exit 1
+        exec setsid env --default-signal "$python" -B -m sandbox.egress.proxy --folder "$data/egress" \
+            --engine "$(cat "$run/docker.pid")" --ready "$run/proxy.pid" --listen "$gateway:$proxy_port"
+    ) >"$data/egress/proxy.log" 2>&1 </dev/null 8>&- 9>&- &
+    for ((waited = 0; waited < 100; waited++)); do
+        if proxy_runs; then return; fi
+        kill -0 $! 2>/dev/null || break
+        sleep 0.1
+    done
+    tail -n 20 "$data/egress/proxy.log" >&2
+    die "the proxy of the engine did not start; the end of its log is above, all of it in $data/egress/proxy.log"
+}
+
+proxy_runs() {
+    local pid
+    pid=$(cat "$run/proxy.pid" 2>/dev/null || true)
+    [ -n "$pid" ] && grep -qsaF -- "$run/proxy.pid" "/proc/$pid/cmdline"
+}
+
+# Mounts that the engine needs and this machine lacks, one a line.
+cgroup_mounts() {
+    (cd "$root" && "$python" -B -c '
+from pathlib import Path
+from sandbox.cgroups import missing_mounts
+for mount in missing_mounts(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()):
+    print(mount.type, mount.options, mount.target)')
+}
+
+# Whether the engine that answers has its proxy, or is from before there was one and shares the machine's network.
+egress_served() {
+    local pid
+    if proxy_runs; then return; fi
+    pid=$(cat "$run/docker.pid" 2>/dev/null || true)
+    [ -n "$pid" ] && [ "$(readlink "/proc/$pid/ns/net")" = "$(readlink /proc/self/ns/net)" ]
+}
+
 ensure_engine() (
     local waited
     exec 9<"$data"
@@ -221,7 +289,11 @@ ensure_engine() (
     # A busy engine may be slow to answer, and its containers must not pay for that.
     for ((waited = 0; waited < 30; waited++)); do
         engine_runs || break
-        if answers "$socket"; then record "$socket" true; return; fi
+        if answers "$socket"; then
+            if ! egress_served; then start_proxy; fi
+            record "$socket" true
+            return
+        fi
         sleep 1
     done
     if engine_runs; then die "our engine runs and does not answer; \"infra/bootstrap.sh down\" ends it"; fi
@@ -247,6 +319,16 @@ stop_engine() {
         done
     fi
     end_leftovers
-    drop_bridge
+    remove_groups
     rm -rf "$run"
+}
+
+# The control groups of the engine's containers, of which a killed one leaves some. They go once their processes are gone.
+remove_groups() {
+    local mounts waited
+    mounts=$(cgroup_mounts)
+    for ((waited = 0; waited < 50; waited++)); do
+        unshare --mount bash -c "$groups_gone" groups "$mounts" "touchstone-$key" && break
+        sleep 0.1
+    done
 }
