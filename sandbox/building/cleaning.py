@@ -1,13 +1,14 @@
 """Makes space in an engine: what can be built again, the least recently used first, and nothing that is not ours.
 
 In an engine of our own everything is ours: BuildKit's cache first, then layers without a name, then images of
-repositories that nobody needs. In somebody else's engine only what carries our label is touched. When this happens is
-not here; see room.py.
+repositories and pulled bases that nobody needs. In somebody else's engine only what carries our label is touched.
+When this happens is not here; see room.py.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,10 @@ from sandbox.streams import engine_call
 
 logger = logging.getLogger(__name__)
 
-IMAGES = "touchstone/image:"
+OURS = "touchstone/"
+IMAGES = f"{OURS}image:"
+# What Registry.pull names an image.
+_REGISTERED = re.compile(rf"/{REPOSITORY}[:@]")
 # A sandbox may run on the layers of an image without the engine's knowledge, for as long as its lifetime.
 RECENT_S = 3600
 
@@ -96,11 +100,19 @@ class Cleaning:
         return self._oldest_first(layers, keep, RECENT_S if building else 0)
 
     def _unneeded(self, keep: set[str]) -> list[str]:
-        """Images of repositories, built here or pulled."""
+        """Images of repositories, built here or pulled; in an engine of our own also bases that can be pulled again."""
         with engine_call("listing images"):
-            found = self._client.api.images(filters={"label": LABEL})
-        images = [one for one in found if any(_is_of_repository(name) for name in _names(one))]
-        return self._oldest_first(images, keep, RECENT_S)
+            found = self._client.api.images(filters={} if self._owned else {"label": LABEL})
+        return self._oldest_first([one for one in found if self._comes_again(one)], keep, RECENT_S)
+
+    def _comes_again(self, listed: dict[str, Any]) -> bool:
+        """Whether an image is neither a frozen state nor made from our own recipes, which takes minutes."""
+        if FROZEN_LABEL in (listed.get("Labels") or {}):
+            return False
+        names = [*(listed.get("RepoTags") or ()), *(listed.get("RepoDigests") or ())]
+        if self._owned:
+            return not any(name.startswith(OURS) and not name.startswith(IMAGES) for name in names)
+        return any(name.startswith(IMAGES) or _REGISTERED.search(name) for name in names)
 
     def _oldest_first(self, listed: list[dict[str, Any]], keep: set[str], recent_s: float) -> list[str]:
         used = {one["Id"]: self._last_used(one["Id"]) or float(one["Created"]) for one in listed}
@@ -119,12 +131,3 @@ class Cleaning:
                 logger.info("%s is in use and stays: %s", image, error.explanation)
                 return False
         return True
-
-
-def _names(listed: dict[str, Any]) -> list[str]:
-    return [*(listed.get("RepoTags") or ()), *(listed.get("RepoDigests") or ())]
-
-
-def _is_of_repository(name: str) -> bool:
-    folder, _, last = name.partition("@")[0].rpartition("/")
-    return name.startswith(IMAGES) or (folder != "" and last.partition(":")[0] == REPOSITORY)

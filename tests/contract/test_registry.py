@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import subprocess
-import tarfile
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +22,7 @@ from sandbox.errors import ImageMissing, SandboxUnavailable
 from sandbox.types import Limits
 from sandbox.verifier.verifier_runtime import VerifierRuntime
 from tests.contract.registries import TestRegistry, network_of, program
-from tests.integration.engines import bootstrap
+from tests.integration.small_engines import shell_archive, small_engine
 
 pytestmark = pytest.mark.docker
 
@@ -36,14 +32,8 @@ def other_data(data_folder: Path) -> Iterator[Path]:
     """The data folder of a second engine."""
     if os.geteuid() != 0:
         pytest.skip("only root can start a second engine")
-    with tempfile.TemporaryDirectory(dir=data_folder, prefix="registry-") as parent:
-        data = Path(parent) / "other"
-        try:
-            started = bootstrap(data, "engine")
-            assert started.returncode == 0, started.stderr
-            yield data
-        finally:
-            bootstrap(data, "down")
+    with small_engine(data_folder) as data:
+        yield data
 
 
 @pytest.fixture(scope="module")
@@ -82,24 +72,6 @@ def make_image(client: docker.DockerClient) -> Iterator[Callable[[], str]]:
     yield make
     for name in made:
         client.images.remove(name, force=True)
-
-
-def shell_archive(word: str) -> bytes:
-    """A file system with this machine's own shell, `sleep` and their libraries, and a file with a word."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w", dereference=True) as tar:
-        entry = tarfile.TarInfo("word")
-        entry.size = len(word)
-        tar.addfile(entry, io.BytesIO(word.encode()))
-        libraries = set()
-        for source, name in (("bash", "bin/sh"), ("bash", "bin/bash"), ("sleep", "bin/sleep"), ("cat", "bin/cat")):
-            path = Path("/usr/bin", source)
-            tar.add(path, name)
-            listing = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=True).stdout
-            libraries |= set(re.findall(r"(/\S+) \(0x", listing))
-        for library in sorted(libraries):
-            tar.add(library)
-    return archive.getvalue()
 
 
 def names(client: docker.DockerClient, image_id: str) -> list[str]:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import re
-import subprocess
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-import docker
 import pytest
 
 from sandbox.backends.docker import DockerBackend
@@ -20,26 +15,11 @@ from sandbox.errors import SandboxUnavailable
 from sandbox.types import Limits
 from sandbox.verifier.verifier_runtime import VerifierRuntime
 from tests.integration.engines import bootstrap
+from tests.integration.small_engines import import_shell
 
 pytestmark = pytest.mark.docker
 
 LIMITS = Limits(memory_mb=256, lifetime_s=300)
-
-
-def import_shell(client: docker.DockerClient) -> str:
-    """Digest of an image with this machine's own bash and sleep, and their libraries."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w", dereference=True) as tar:
-        libraries = set()
-        for program, name in (("bash", "bin/sh"), ("bash", "bin/bash"), ("sleep", "bin/sleep")):
-            path = Path("/usr/bin", program)
-            tar.add(path, name)
-            listing = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=True).stdout
-            libraries |= set(re.findall(r"(/\S+) \(0x", listing))
-        for library in sorted(libraries):
-            tar.add(library)
-    client.api.import_image_from_data(archive.getvalue(), repository="shell", tag="1")
-    return str(client.images.get("shell:1").id)
 
 
 def backends(data: Path) -> tuple[DockerBackend, OverlayBackend]:
