@@ -6,45 +6,19 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from assets.located import located, not_empty, open_located
+from assets.report import report
 
 if TYPE_CHECKING:
     from assets.resources import Workshop
 
 _EXIT_FAILED = 1
 _EXIT_CONFIGURATION = 2
-
-
-def _not_empty(context: click.Context, parameter: click.Parameter, value: str | tuple[str, ...] | None) -> object:
-    """Refuse an empty text: it would mean "everything" where a variable of a script was not set."""
-    if value is not None and "" in ([value] if isinstance(value, str) else value):
-        raise click.BadParameter("it is empty", ctx=context, param=parameter)
-    return value
-
-
-def _not_empty_path(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
-    _not_empty(context, parameter, value)
-    return None if value is None else Path(value)
-
-
-def _located(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say where the data and the configuration are."""
-    command = click.option(
-        "--data", callback=_not_empty_path, help="Data folder (default: TOUCHSTONE_DATA, then touchstone.toml)."
-    )(command)
-    return click.option("--config", callback=_not_empty_path, help="Configuration file (default: touchstone.toml).")(
-        command
-    )
-
-
-def _workshop(data: Path | None, config: Path | None) -> "Workshop":
-    from assets.resources import open_workshop
-
-    return open_workshop(data=data, config=config)
 
 
 @click.group()
@@ -54,7 +28,7 @@ def touchstone() -> None:
 
 
 @touchstone.command()
-@_located
+@located
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
 def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     """Check the machine and say how to mend it."""
@@ -64,7 +38,7 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     from assets.visible import visible
     from sandbox.doctor import examine
 
-    findings = examine(_workshop(data, config).data)
+    findings = examine(open_located(data, config).data)
     table = Table("", "check", "found", "remedy")
     for finding in findings:
         state = visible("ok", "green") if finding.ok else visible("no", "red")
@@ -77,7 +51,7 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
 
 
 @touchstone.command()
-@_located
+@located
 @click.option(
     "--retry", type=click.Choice(["none", "infrastructure", "all"]), default="none", help="Failed items to try again."
 )
@@ -85,12 +59,12 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     "--only",
     multiple=True,
     metavar="ID",
-    callback=_not_empty,
+    callback=not_empty,
     help="Retry only these items (may be given several times).",
 )
 @click.option(
     "--day",
-    callback=_not_empty,
+    callback=not_empty,
     help="Crawl day YYYY-MM-DD (default: today, UTC); a past day reads its stored listing.",
 )
 def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...], day: str | None) -> None:
@@ -102,7 +76,7 @@ def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...
     from assets.visible import visible
 
     console = Console(log_path=False)
-    workshop = _workshop(data, config)
+    workshop = open_located(data, config)
     if only and retry == "none":
         raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
     with ProgressBars(console):
@@ -143,7 +117,7 @@ def _print_funnel(console: object, workshop: "Workshop") -> None:
 
 
 @touchstone.command()
-@_located
+@located
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
 def status(data: Path | None, config: Path | None, as_json: bool) -> None:
     """What the working tables hold and which snapshot is the newest."""
@@ -151,7 +125,7 @@ def status(data: Path | None, config: Path | None, as_json: bool) -> None:
 
     from pipeline.funnel import funnel
 
-    workshop = _workshop(data, config)
+    workshop = open_located(data, config)
     if not as_json:
         _print_funnel(Console(), workshop)
         return
@@ -162,15 +136,15 @@ def status(data: Path | None, config: Path | None, as_json: bool) -> None:
 
 
 @touchstone.command()
-@_located
-@click.argument("identifier", callback=_not_empty)
+@located
+@click.argument("identifier", callback=not_empty)
 def show(data: Path | None, config: Path | None, identifier: str) -> None:
     """Explain a repository, image, instance or trajectory by its id or the beginning of it."""
     from rich.console import Console
 
     from assets.show import explain
 
-    sheets = explain(_workshop(data, config).store(), identifier)
+    sheets = explain(open_located(data, config).store(), identifier)
     if not sheets:
         raise click.ClickException(
             f"nothing is known under {identifier!r}; ids are in the tables and in `touchstone status`"
@@ -180,8 +154,8 @@ def show(data: Path | None, config: Path | None, identifier: str) -> None:
 
 
 @touchstone.command()
-@_located
-@click.argument("identifier", required=False, callback=_not_empty)
+@located
+@click.argument("identifier", required=False, callback=not_empty)
 @click.option("--all", "everything", is_flag=True, help="Every judged row, passed and failed.")
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
 def replay(data: Path | None, config: Path | None, identifier: str | None, everything: bool, as_json: bool) -> None:
@@ -195,7 +169,7 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
     if everything == (identifier is not None):
         raise click.UsageError("give one trajectory id or --all")
     console = Console(stderr=as_json, log_path=False)
-    workshop = _workshop(data, config)
+    workshop = open_located(data, config)
     with ProgressBars(console):
         report = replay_rows(workshop, identifier)
     if report.replayed == 0 and identifier is not None:
@@ -207,6 +181,20 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
         click.echo(json.dumps(report.model_dump()))
     if report.differing:
         sys.exit(_EXIT_FAILED)
+
+
+@touchstone.command()
+@located
+@click.option(
+    "--free-mb", type=click.IntRange(min=1), default=1 << 40, help="Stop when so much is free (default: never)."
+)
+def gc(data: Path | None, config: Path | None, free_mb: int) -> None:
+    """Remove images, layers and build caches that no row needs, the least recently used first."""
+    cleaned = open_located(data, config).room().clean(free_mb)
+    click.echo(f"removed {cleaned.images} images and layers, and {cleaned.cache_bytes >> 20} MB of the build cache")
+
+
+touchstone.add_command(report)
 
 
 def main() -> None:

@@ -3,12 +3,14 @@
 import dagster as dg
 
 from assets.checks import complete, completeness
+from assets.image_figures import image_figures
 from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run
 from assets.repositories import scores
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import kept_repositories, rows_of
 from pipeline.funnel import funnel
+from pipeline.image_report import image_report
 from pipeline.stages.building import build
 
 
@@ -23,14 +25,14 @@ from pipeline.stages.building import build
 def image_builds(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
 ) -> dg.MaterializeResult:
-    """A Docker image per repository: from its own Dockerfile if that builds, else from a template of its language."""
+    """A Docker image per repository in which its own program runs: from its own Dockerfile, a template, or repaired."""
     shop = workshop.open()
     chosen = kept_repositories(shop, context.partition_keys)
-    limits = shop.settings.builds
-    report = build(shop.store(), chosen, shop.trees, shop.builder(), shop.toolchain, limits, retry.options(shop))
+    report = build(shop.store(), chosen, shop.trees, shop.workbench(), retry.options(shop))
     rows = rows_of(shop, "image_builds", [one.repository for one in chosen])
-    columns = ["repository_id", "strategy", "status", "seconds", "size_bytes", "failure_class", "reason"]
+    columns = ["repository_id", "strategy", "status", "smoke_ok", "tests_ok", "seconds", "failure_class", "reason"]
+    metadata = stage_metadata(report, funnel(shop.store()).stages(), rows, columns)
     return dg.MaterializeResult(
-        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, columns),
+        metadata={**metadata, **image_figures(image_report(shop.store()))},
         check_results=[completeness(report)],
     )

@@ -19,6 +19,7 @@ from pipeline.agents import AGENTS
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ConfigurationError, PipelineError
+from pipeline.image_attempts import CurationConfig, Workbench, sandbox_check
 from pipeline.instances import InstancesConfig
 from pipeline.rollout import RolloutConfig
 from pipeline.scoring import ScoreConfig, Scorer, StaticScorer
@@ -26,12 +27,17 @@ from pipeline.snapshots import SnapshotVersion, versions
 from pipeline.sources import Source
 from pipeline.sources.local import LocalConfig, LocalSource
 from pipeline.sources.registry import RegistryConfig, RegistrySource
+from pipeline.stages.building import needed_images
 from pipeline.stages.options import Options
 from pipeline.tables import Store
-from pipeline.types import Record
+from pipeline.types import Language, Record
 from sandbox.backends.choice import Choice, choose
+from sandbox.backends.pulling import PullingBackend
 from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.building.images import ImageBuilder
+from sandbox.building.registry import Registry
+from sandbox.building.room import Room
+from sandbox.egress.egress import Egress
 from sandbox.engine import connect
 from sandbox.locks import exclusive
 from sandbox.protocol import Backend
@@ -76,6 +82,26 @@ class SandboxConfig(Record):
     """`overlay` is fast and needs Linux and root, `docker` works with any engine, `auto` takes the first that can."""
 
 
+class ImagesConfig(BaseImageConfig):
+    """Base images, and where finished images go."""
+
+    registry: str | None = Field(default=None, pattern=r"^[^\s/]+(/[^\s/]+)*$")
+    """`host:port` or `host:port/path` of a registry that keeps usable images for other machines; None for none."""
+
+
+class BuildsConfig(BuildLimits):
+    """What one build may use, and what it may reach."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Hosts (`name`, `*.name`, with `:port` where it is not 80 or 443) besides the package registries in use here."""
+    egress: Literal["proxy", "open"] = "proxy"
+    """`open` lets builds on an engine that is not ours reach everything that engine reaches."""
+
+    @property
+    def limits(self) -> BuildLimits:
+        return BuildLimits.model_validate(self.model_dump(include=set(BuildLimits.model_fields)))
+
+
 class Settings(Record):
     """touchstone.toml. Every setting has a default; an unknown one is an error."""
 
@@ -85,8 +111,9 @@ class Settings(Record):
     """Name of the published data set."""
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, gt=0)
     """Items that a stage works on at a time."""
-    images: BaseImageConfig = BaseImageConfig()
-    builds: BuildLimits = BuildLimits()
+    images: ImagesConfig = ImagesConfig()
+    builds: BuildsConfig = BuildsConfig()
+    curation: CurationConfig = CurationConfig()
     sandbox: SandboxConfig = SandboxConfig()
     sources: SourcesConfig = SourcesConfig()
     score: ScoreConfig = ScoreConfig()
@@ -144,15 +171,46 @@ class Workshop:
         runtime = VerifierRuntime(client, self.bases())
         backend = choose(self.settings.sandbox.backend, client, runtime, self.data, self.bases().base().digest)
         backend.reap()
-        return backend
+        return PullingBackend(backend, self.registry(), self.room().touch)
 
     @functools.cache  # noqa: B019
-    def builder(self) -> ImageBuilder:
-        return ImageBuilder(connect(self.data), self.bases())
+    def egress(self) -> Egress:
+        """Raises ConfigurationError for an engine whose builds would reach our network, unless that is accepted."""
+        builds = self.settings.builds
+        egress = Egress.of(self.data, connect(self.data))
+        if not egress.restricted and builds.egress != "open":
+            raise ConfigurationError(
+                "this Docker engine is not ours, so what repositories run while they are built would reach everything "
+                "that it reaches; call infra/bootstrap.sh as root without DOCKER_HOST for an engine of our own, or set "
+                'egress = "open" in [builds] to accept it'
+            )
+        egress.allow(builds.allowed_hosts)
+        return egress
 
-    def toolchain(self, language: str) -> str:
-        """Tag of the toolchain image of a language, built when first asked for."""
-        return self.bases().toolchain(language).tag
+    @functools.cache  # noqa: B019
+    def room(self) -> Room:
+        return Room(connect(self.data), self.data, keep=lambda: needed_images(self.store()))
+
+    @functools.cache  # noqa: B019
+    def registry(self) -> Registry:
+        return Registry(connect(self.data), self.settings.images.registry)
+
+    @functools.cache  # noqa: B019
+    def workbench(self) -> Workbench:
+        """What images of repositories are made with."""
+        settings = self.settings
+        return Workbench(
+            builder=ImageBuilder(connect(self.data), self.bases(), self.egress(), self.room()),
+            toolchain=self.toolchain,
+            limits=settings.builds.limits,
+            check=sandbox_check(self.backend(), settings.curation),
+            config=settings.curation,
+            push=self.registry().push if settings.images.registry else None,
+        )
+
+    def toolchain(self, language: Language, version: str | None = None) -> str:
+        """Tag of the toolchain image of a language, built when first asked for; ValueError for an unknown version."""
+        return self.bases().toolchain(language, version).tag
 
     @functools.cache  # noqa: B019
     def sources(self) -> tuple[Source, ...]:

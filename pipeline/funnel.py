@@ -44,9 +44,9 @@ class Funnel(Record):
 _COUNTS = """
 SELECT (SELECT count(DISTINCT repository_id) FROM listings),
        (SELECT count(DISTINCT repository_id) FROM scores WHERE kept),
-       (SELECT count(DISTINCT repository_id) FROM image_builds WHERE status = 'built'),
+       (SELECT count(DISTINCT repository_id) FROM image_builds WHERE smoke_ok),
        (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
-          JOIN image_builds b USING (repository_id) WHERE b.status = 'built'),
+          JOIN image_builds b USING (repository_id) WHERE b.smoke_ok),
        (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL),
        (SELECT count(*) FROM selections WHERE selected),
        (SELECT count(*) FROM trajectories WHERE trajectory_id IS NOT NULL),

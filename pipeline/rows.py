@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from pipeline.errors import PipelineError
+from pipeline.image_attempts import Attempt
 from pipeline.schemas import Row, to_rows
 from pipeline.tables import Store
 from pipeline.types import (
@@ -22,7 +23,7 @@ from pipeline.types import (
     VerificationResult,
     Verifier,
 )
-from sandbox.types import ImageBuild, ImageSpec, Limits
+from sandbox.types import Limits
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -55,23 +56,26 @@ def score_row(score: Score) -> Row:
     return score.model_dump()
 
 
-def build_row(repository_id: str, strategy: str, spec: ImageSpec, build: ImageBuild) -> Row:
-    """One attempt of one strategy."""
-    return {
+def build_row(repository_id: str, attempt: Attempt) -> Row:
+    """One attempt at the image of a repository."""
+    candidate, build, check = attempt.candidate, attempt.build, attempt.check
+    dockerfile = candidate.spec.dockerfile
+    row: Row = {
         "repository_id": repository_id,
-        "strategy": strategy,
-        "dockerfile": spec.dockerfile,
-        "dockerfile_sha256": hashlib.sha256(spec.dockerfile.encode("utf-8", "surrogatepass")).hexdigest(),
-        "status": build.status,
+        "strategy": candidate.strategy,
+        "repairs": list(candidate.repairs),
+        "dockerfile": dockerfile,
+        "dockerfile_sha256": hashlib.sha256(dockerfile.encode("utf-8", "surrogatepass")).hexdigest(),
         "image_digest": build.digest,
-        "base_substituted": build.base_substituted,
-        "seconds": build.seconds,
-        "cached": build.cached,
-        "log_tail": build.log_tail,
-        "size_bytes": build.size_bytes,
-        "failure_class": build.failure_class,
-        "reason": build.reason,
+        "hosts": list(build.hosts),
+        **build.model_dump(exclude={"digest", "hosts"}),
     }
+    if check is not None:
+        row |= check.model_dump(exclude={"seconds"}) | {"check_seconds": check.seconds}
+        if not check.smoke_ok:
+            row["failure_class"] = "smoke_failed"
+            row["reason"] = f"built, but `{check.smoke_command}` does not work: {check.smoke_log[-300:].strip()}"
+    return row
 
 
 def instance_row(instance: TaskInstance) -> Row:

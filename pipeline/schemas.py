@@ -115,6 +115,18 @@ _IMAGE_BUILDS: dict[str, pa.DataType] = {
     "cached": pa.bool_(),
     "log_tail": _TEXT,
     "size_bytes": pa.int64(),
+    "repairs": _TEXTS,
+    "platform": _TEXT,
+    "builder": _TEXT,
+    "hosts": _TEXTS,
+    "registry_reference": _TEXT,
+    "smoke_ok": pa.bool_(),
+    "smoke_command": _TEXT,
+    "smoke_log": _TEXT,
+    "tests_ok": pa.bool_(),
+    "tests_command": _TEXT,
+    "tests_log": _TEXT,
+    "check_seconds": pa.float64(),
 }
 
 _INSTANCES: dict[str, pa.DataType] = {
@@ -230,7 +242,7 @@ TABLES: dict[str, TableSchema] = {
         _working("listings", 1, _LISTINGS),
         _working("repositories", 1, _REPOSITORIES),
         _working("scores", 1, _SCORES),
-        _working("image_builds", 1, _IMAGE_BUILDS, 1_000),
+        _working("image_builds", 2, _IMAGE_BUILDS, 1_000),
         _working("instances", 1, _INSTANCES, 1_000),
         _working("selections", 1, _SELECTIONS),
         _working("trajectories", 2, _TRAJECTORIES, 100),

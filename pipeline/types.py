@@ -128,6 +128,23 @@ class Verifier(Record):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+class ImageCheck(Record):
+    """Whether an image that was built can be used."""
+
+    smoke_ok: bool
+    """It starts, keeps a shell, and the project's own program or import runs in it."""
+    smoke_command: str
+    """What was run last to find out."""
+    smoke_log: str = ""
+    """Last 2,000 characters of what it wrote."""
+    tests_ok: bool | None = None
+    """The project's own tests pass with the network off; None when it has none that can be run."""
+    tests_command: str | None = None
+    tests_log: str = ""
+    """Last 2,000 characters of what they wrote."""
+    seconds: float = 0.0
+
+
 class TaskInstance(Record):
     """One task in one image."""
 

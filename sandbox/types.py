@@ -79,7 +79,12 @@ class BuildLimits(Frozen):
 
     timeout_s: int = Field(default=600, gt=0)
     memory_mb: int = Field(default=4096, gt=0)
+    """Memory and memory+swap of the steps, MiB."""
     cpus: float = Field(default=2.0, gt=0)
+    pids: int = Field(default=2048, gt=0)
+    """Processes and threads of the steps."""
+    disk_mb: int = Field(default=10_000, gt=0)
+    """Space that must be free where the engine keeps its layers before a build starts, MiB."""
 
 
 class ImageSpec(Frozen):
@@ -101,13 +106,29 @@ class ImageSpec(Frozen):
 
 FailureClass = Literal[
     "base_missing",
+    "base_unsupported",
     "build_failed",
     "build_timeout",
-    "dockerfile_invalid",
-    "needs_buildkit",
+    "compile_failed",
     "context_invalid",
+    "dead_download",
+    "disk",
+    "dockerfile_invalid",
+    "host_not_allowed",
     "infrastructure",
+    "memory",
+    "missing_dependency",
+    "missing_file",
+    "needs_buildkit",
+    "secrets_needed",
+    "unreachable_host",
+    "version_drift",
 ]
+"""Why a build failed; the rules are in building/build_failures.py.
+
+`infrastructure` and `disk` are this machine's or the network's; `host_not_allowed` is our own policy and `needs_buildkit`
+the engine's: none of them says anything about a repository. The others do.
+"""
 
 
 class ImageBuild(Frozen):
@@ -120,11 +141,17 @@ class ImageBuild(Frozen):
     """True when an image with the same content hash was there already and nothing was built."""
     base_substituted: bool = False
     """True when its base stands in for the one that was asked for."""
+    platform: str = ""
+    """Platform of the image, e.g. `linux/amd64`; empty unless built."""
+    builder: Literal["", "classic", "buildkit"] = ""
+    """What ran the Dockerfile; empty when nothing was run."""
     size_bytes: int = 0
     seconds: float = 0.0
     failure_class: FailureClass | None = None
     reason: str = ""
     """One line for people."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that the build asked for and did not get, refused ones included."""
     log_tail: str = ""
     """Last 4,000 characters of the build log."""
 

@@ -1,4 +1,4 @@
-"""Builds an image for each kept repository: its own Dockerfile first, then the template of its language."""
+"""Builds images for each kept repository until one is usable; a row for each attempt."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
-from pipeline.dockerfiles import candidates
 from pipeline.errors import ItemRejected
-from pipeline.recipes import Toolchain
+from pipeline.image_attempts import Attempt, Workbench, attempts
 from pipeline.rows import build_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
 from pipeline.stages.scoring import Fetched
 from pipeline.tables import Store
 from pipeline.types import INFRASTRUCTURE
-from sandbox.building.images import ImageBuilder
-from sandbox.types import BuildLimits
+from sandbox.building.room import OutOfSpace
+from sandbox.errors import SandboxUnavailable
+
+NOT_USABLE = "smoke_failed"
+"""The failure class of a repository whose images were built and do not work."""
+MACHINE = frozenset({INFRASTRUCTURE, "disk"})
+"""Failure classes of a build that are worth another run."""
 
 
 class Built(NamedTuple):
@@ -27,49 +31,67 @@ class Built(NamedTuple):
     image_digest: str
 
 
-def build(
-    store: Store,
-    items: Sequence[Fetched],
-    trees: Path,
-    builder: ImageBuilder,
-    toolchain: Toolchain,
-    limits: BuildLimits,
-    options: Options,
-) -> StageReport:
-    """A row in `image_builds` for each attempt; attempts end with the first image that is built."""
+def build(store: Store, items: Sequence[Fetched], trees: Path, bench: Workbench, options: Options) -> StageReport:
+    """A row in `image_builds` for each attempt; an item is done when one of its images is usable."""
+    unfinished: dict[str, list[Row]] = {}
 
     def work(item: Fetched) -> Outcome:
         repository = item.repository
-        rows: list[Row] = []
-        for candidate in candidates(repository, trees / f"{item.checkout.tree_sha256}.tar", toolchain):
-            outcome = builder.build(candidate.spec, limits)
-            rows.append(build_row(repository.repository_id, candidate.strategy, candidate.spec, outcome))
-            if outcome.status == "built":
-                return Outcome({"image_builds": rows})
-            if outcome.failure_class == INFRASTRUCTURE:
-                break  # the next strategy would meet the same fault, and its success would hide this one
-        if not rows:
-            raise ItemRejected("no_strategy", f"no Dockerfile and no template for {repository.language}")
-        last = rows[-1]
-        failure = Failure(failure_class=str(last["failure_class"]), reason=str(last["reason"]))
-        return Outcome({"image_builds": rows}, failure)
+        rows = unfinished[repository.repository_id] = []
+        last: Attempt | None = None
+        try:
+            for last in attempts(repository, trees / f"{item.checkout.tree_sha256}.tar", bench):
+                rows.append(build_row(repository.repository_id, last))
+            if last is None:
+                raise ItemRejected("no_strategy", f"no Dockerfile and no template for {repository.language}")
+            if last.usable and bench.push is not None and last.build.digest is not None:
+                rows[-1]["registry_reference"] = bench.push(last.build.digest)
+        except SandboxUnavailable as error:
+            rows.append(_interrupted(repository.repository_id, error))
+            raise
+        del unfinished[repository.repository_id]
+        return Outcome({"image_builds": rows}, None if last.usable else _failure(rows))
 
     def failed_rows(item: Fetched, failure: Failure) -> Mapping[str, Sequence[Row]]:
-        return {"image_builds": [{"repository_id": item.repository.repository_id, "status": "failed"}]}
+        key = item.repository.repository_id
+        return {"image_builds": unfinished.pop(key, None) or [{"repository_id": key, "status": "failed"}]}
 
     batch = [Item(item.repository.repository_id, item) for item in items]
     return over_items("build", batch, work, store=store, failed_rows=failed_rows, options=options)
 
 
+def _interrupted(repository_id: str, error: SandboxUnavailable) -> Row:
+    """The row of the attempt that the machine broke off; those before it are kept as they are."""
+    failure_class = "disk" if isinstance(error, OutOfSpace) else INFRASTRUCTURE
+    return {"repository_id": repository_id, "status": "failed", "failure_class": failure_class, "reason": str(error)}
+
+
+def _failure(rows: Sequence[Row]) -> Failure:
+    """Why there is no usable image: the machine's part in it first, since another run may do without."""
+    chosen = next((row for row in rows if row["failure_class"] in MACHINE), None)
+    if chosen is not None:
+        return Failure(failure_class=INFRASTRUCTURE, reason=f"{chosen['failure_class']}: {chosen['reason']}")
+    chosen = next((row for row in rows if row["status"] == "built"), None)
+    if chosen is not None:
+        return Failure(failure_class=NOT_USABLE, reason=str(chosen["reason"]))
+    return Failure(failure_class=str(rows[-1]["failure_class"]), reason=str(rows[-1]["reason"]))
+
+
 def built(store: Store, items: Sequence[Fetched]) -> list[Built]:
-    """Those of `items` that have an image, in the given order."""
+    """Those of `items` that have a usable image, in the given order."""
     digests = {
         row["repository_id"]: str(row["image_digest"])
         for row in to_rows(store.current("image_builds"))
-        if row["status"] == "built"
+        if row["smoke_ok"]
     }
     return [
         Built(item, digests[item.repository.repository_id])
         for item in items
         if item.repository.repository_id in digests
     ]
+
+
+def needed_images(store: Store) -> set[str]:
+    """Ids of usable images that only the engine has: what is made of them could not be run again without them."""
+    rows = to_rows(store.current("image_builds"))
+    return {str(row["image_digest"]) for row in rows if row["smoke_ok"] and not row["registry_reference"]}

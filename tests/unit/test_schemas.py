@@ -28,6 +28,7 @@ PUBLISHED = {
     ("repositories", 1): "cd85eb888c56",
     ("scores", 1): "b314b11fa08f",
     ("image_builds", 1): "f177b7fb2a56",
+    ("image_builds", 2): "497e3a345f52",
     ("instances", 1): "19e4b45bb18c",
     ("selections", 1): "afa97e59627c",
     ("trajectories", 1): "6fa795f076b8",
