@@ -12,6 +12,7 @@ from docker import DockerClient
 
 from sandbox.backends.docker import DockerBackend
 from sandbox.backends.overlay import RUNTIMES, OverlayBackend, installed_runtime
+from sandbox.egress.egress import Egress
 from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Backend
 from sandbox.streams import engine_call
@@ -28,7 +29,7 @@ def choose(choice: Choice, client: DockerClient, runtime: VerifierRuntime, data:
 
     Raises SandboxUnavailable when `overlay` was asked for and cannot work here.
     """
-    docker = DockerBackend(client, runtime)
+    docker = DockerBackend(client, runtime, Egress.of(data, client).trusted())
     if choice == "docker":
         return docker
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 
 import docker
 from docker.errors import APIError, ImageNotFound
@@ -26,10 +27,16 @@ from sandbox.verifier.verifier_runtime import VerifierRuntime
 class DockerBackend:
     """Starts sandboxes in a Docker engine. Implements `sandbox.protocol.Backend`; safe for several threads."""
 
-    def __init__(self, client: docker.DockerClient, runtime: VerifierRuntime) -> None:
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        runtime: VerifierRuntime,
+        network_environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`network_environment` is seen by sandboxes with a network, which on our engine reach it by a proxy only."""
         self._client = client
         self._runtime = runtime
-        self._containers = Containers(client)
+        self._containers = Containers(client, network_environment)
         self._pristine = PristineEntries()
 
     @property

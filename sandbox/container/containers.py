@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import docker
@@ -66,8 +67,10 @@ class Role:
 class Containers:
     """Creates hardened containers. Safe for several threads."""
 
-    def __init__(self, client: docker.DockerClient) -> None:
+    def __init__(self, client: docker.DockerClient, network_environment: Mapping[str, str] | None = None) -> None:
+        """`network_environment` is for containers with a network only: what they need to find their way out."""
         self.client = client
+        self._network_environment = network_environment or {}
         self._facts: dict[str, ImageFacts] = {}
         self._has_init = True
         self._checked: set[str] = set()
@@ -86,12 +89,14 @@ class Containers:
     def create(self, image: str, limits: Limits, role: Role) -> str:
         """Id of a new container, not started. Raises ImageMissing or SandboxUnavailable."""
         api = self.client.api
+        connected = role.network_of is None and limits.network != "none"
+        environment = ENVIRONMENT | role.environment | dict(self._network_environment if connected else {})
         with engine_call(f"creating a container of {image}"):
             try:
                 made = api.create_container(
                     image,
                     entrypoint=role.command,
-                    environment=ENVIRONMENT | role.environment,
+                    environment=environment,
                     # Who joins a network has the name that goes with it.
                     hostname=None if role.network_of else HOSTNAME,
                     # The engine makes a missing working directory: a state in which it was removed must stay so.
