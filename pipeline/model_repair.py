@@ -13,10 +13,13 @@ from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
 
+from pipeline.checkout import Tree
+from pipeline.dockerfiles import Candidate
 from pipeline.llm.protocol import ChatModel, Message, PromptRefused, Sampling
 from pipeline.prompts import fenced, prompt
 from pipeline.types import Language
 from sandbox.building.dockerfile_text import external_images, instructions
+from sandbox.types import ImageBuild
 
 logger = logging.getLogger(__name__)
 
@@ -45,19 +48,33 @@ class _Unusable(Exception):
     """Why an answer is not taken, in words for the model."""
 
 
+def rewritten(model: ChatModel, candidate: Candidate, build: ImageBuild, tree: Tree) -> Candidate | None:
+    """A candidate with the model's Dockerfile in the place of one that failed; None when the model has none.
+
+    Raises what `model_repaired` raises.
+    """
+    language = candidate.recipe.repository.language if candidate.recipe else None
+    dockerfile = model_repaired(model, candidate.spec.dockerfile, build.log_tail, list(tree.files), language)
+    if dockerfile is None:
+        return None
+    spec = candidate.spec.model_copy(update={"dockerfile": dockerfile})
+    return Candidate("model", spec, repairs=(*candidate.repairs, repair_name(model)))
+
+
 def model_repaired(
-    model: ChatModel, candidate_dockerfile: str, log_tail: str, files: Sequence[str], language: Language
+    model: ChatModel, candidate_dockerfile: str, log_tail: str, files: Sequence[str], language: Language | None
 ) -> str | None:
     """A corrected Dockerfile, or None when the model gave none that can be used, also when told what was wrong.
 
-    `log_tail` is the end of the failed build's log, `files` are the paths of the tree. Raises ModelUnavailable, and
+    `log_tail` is the end of the log of the failed build, or of the program that does not work in the image; `files` are
+    the paths of the tree. Raises ModelUnavailable, and
     ConfigurationError for a mistake in the model's settings.
     """
     if len(candidate_dockerfile) > _MOST_CHARACTERS:
         return None
     bases = external_images(candidate_dockerfile)
     question = prompt(_PROMPT).render(
-        language=language,
+        language=language or "software",
         dockerfile=fenced(candidate_dockerfile, "dockerfile"),
         log=fenced(log_tail[-_LOG_CHARACTERS:]),
         files=fenced("\n".join(_shown(files))),

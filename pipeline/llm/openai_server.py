@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validat
 
 from pipeline.errors import ConfigurationError
 from pipeline.llm.protocol import Completion, Message, ModelUnavailable, PromptRefused, Sampling
+from pipeline.schemas import clean_text
 from pipeline.types import Record
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class OpenAIServer:
         began = time.monotonic()
         request = {
             "model": self._config.model,
-            "messages": [message.model_dump() for message in messages],
+            "messages": [{"role": one.role, "content": clean_text(one.content)} for one in messages],
             **sampling.model_dump(exclude_none=True),
         }
         wait = self._config.first_wait_s

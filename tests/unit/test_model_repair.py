@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import tarfile
+from pathlib import Path
+
 import pytest
 
+from pipeline.checkout import Tree
+from pipeline.dockerfiles import Candidate
 from pipeline.llm.protocol import ModelUnavailable, PromptRefused
 from pipeline.llm.scripted import ScriptedModel
-from pipeline.model_repair import model_repaired, repair_name
+from pipeline.model_repair import model_repaired, repair_name, rewritten
+from sandbox.types import ImageBuild, ImageSpec
 
 FAILED = """\
 ARG VERSION=3.11
@@ -131,6 +137,21 @@ def test_a_dockerfile_that_is_too_long_is_not_asked_about() -> None:
     model = ScriptedModel([])
     assert model_repaired(model, FAILED + "#" * 40_000, "", [], "c") is None
     assert model.asked == []
+
+
+def test_a_rewritten_candidate_keeps_its_context_and_names_what_was_done(tmp_path: Path) -> None:
+    archive = tmp_path / "tree.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.addfile(tarfile.TarInfo("Makefile"))
+    spec = ImageSpec(name="jq", dockerfile=FAILED, context=archive, context_sha256="1", workdir="/workspace/jq")
+    candidate = Candidate("repaired", spec, repairs=("bison",))
+    model = ScriptedModel([answer(REPAIRED)])
+    found = rewritten(model, candidate, ImageBuild(status="failed", log_tail="no bison"), Tree(archive))
+    assert found is not None
+    assert found.strategy == "model"
+    assert found.spec == spec.model_copy(update={"dockerfile": REPAIRED})
+    assert found.repairs == ("bison", repair_name(model))
+    assert "no bison" in model.asked[0][0].content and "Makefile" in model.asked[0][0].content
 
 
 def test_the_row_names_the_model_and_the_wording() -> None:

@@ -59,6 +59,13 @@ def test_the_request_holds_the_model_the_messages_and_the_sampling(server: ChatS
     ]
 
 
+def test_text_that_is_no_unicode_reaches_the_server(server: ChatServer) -> None:
+    server.answers = [server.chat("4")]
+    model = OpenAIServer(OpenAIServerConfig(base_url=server.url, model="tiny"))
+    model.complete([Message(role="user", content="a\udcffb")], Sampling())
+    assert server.asked[0]["messages"] == [{"role": "user", "content": "a\ufffdb"}]
+
+
 def test_the_counts_of_the_server_are_kept(server: ChatServer, ask: Ask) -> None:
     found = ask(server.chat("4", usage={"prompt_tokens": 12, "completion_tokens": 1, "more": {}}))
     assert (found.prompt_tokens, found.completion_tokens) == (12, 1)
