@@ -200,7 +200,7 @@ class Workshop:
         """What images of repositories are made with."""
         settings = self.settings
         return Workbench(
-            builder=ImageBuilder(connect(self.data), self.bases(), self.egress(), self.room()),
+            build=ImageBuilder(connect(self.data), self.bases(), self.egress(), self.room()).build,
             toolchain=self.toolchain,
             limits=settings.builds.limits,
             check=sandbox_check(self.backend(), settings.curation),

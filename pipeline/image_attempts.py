@@ -19,10 +19,9 @@ from pipeline.dockerfiles import Candidate, candidates
 from pipeline.recipes import Toolchain
 from pipeline.repairs import repaired
 from pipeline.types import ImageCheck, Record, Repository
-from sandbox.building.images import ImageBuilder
 from sandbox.errors import ImageUnusable
 from sandbox.protocol import Backend
-from sandbox.types import BuildLimits, ImageBuild, Limits
+from sandbox.types import BuildLimits, ImageBuild, ImageSpec, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +60,8 @@ class Attempt:
 class Workbench:
     """What attempts are made with."""
 
-    builder: ImageBuilder
+    build: Callable[[ImageSpec, BuildLimits], ImageBuild]
+    """Builds one candidate. Raises SandboxUnavailable."""
     toolchain: Toolchain
     limits: BuildLimits
     check: Callable[[Repository, Tree, str], ImageCheck]
@@ -99,7 +99,7 @@ def attempts(repository: Repository, archive: Path, bench: Workbench) -> Iterato
 
 
 def _try(repository: Repository, tree: Tree, candidate: Candidate, bench: Workbench) -> Attempt:
-    build = bench.builder.build(candidate.spec, bench.limits)
+    build = bench.build(candidate.spec, bench.limits)
     if build.digest is None:
         return Attempt(candidate, build)
     return Attempt(candidate, build, bench.check(repository, tree, build.digest))
