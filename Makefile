@@ -1,6 +1,6 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run test lint ui doctor down lock peers bench-sandbox bench-leak
+.PHONY: run test lint ui doctor down lock peers bench-sandbox bench-leak bench-curation
 
 run:
 	infra/bootstrap.sh run
@@ -38,6 +38,11 @@ bench-sandbox:
 bench-leak:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.leak $(ARGS)
+
+# Images of the repositories of training/experiments/image_curation; ARGS="--mirrors FOLDER" names their clones.
+bench-curation:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.curation $(ARGS)
 
 peers:
 	infra/bootstrap.sh run
