@@ -2,8 +2,8 @@
 
 The repositories and their commits are training/experiments/image_curation/repositories.jsonl; `--mirrors` names a
 folder with a git clone of each as OWNER+NAME (or OWNER+NAME/repo), whose HEAD is that commit. What was built stays
-built, so a run may be ended and begun again. One line per repository goes to cells.jsonl beside the list, the figures to
-result.json.
+built, so a run may be ended and begun again. One line per repository goes to cells.jsonl beside the list, the figures
+to result.json.
 """
 
 from __future__ import annotations
