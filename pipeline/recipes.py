@@ -21,7 +21,8 @@ _MAX_TEXT = 2**20
 """Bytes read of a file that decides something."""
 
 SCRIPTS: Mapping[str, tuple[str, ...]] = {
-    "npm": ("link.js",),
+    "npm": ("install_npm.js",),
+    "python": ("install_python.py",),
     "php": ("install.php",),
 }
 """Files of `templates/` that a template runs from /tmp."""
@@ -145,6 +146,7 @@ def render(recipe: Recipe, tree: Tree, toolchain: Toolchain) -> tuple[str, dict[
         "project": f"{workdir}/{recipe.folder}".rstrip("/"),
         "folder": recipe.folder or ".",
         "name": repository.name,
+        "options": "",
         **dict(recipe.words),
     }
     text = _HEAD + (TEMPLATES / f"{recipe.template}.Dockerfile").read_text(encoding="utf-8")

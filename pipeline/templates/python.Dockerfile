@@ -1,6 +1,7 @@
-# Installed from a copy, since building leaves folders behind and the tree stays as it was cloned.
+# Installed from a copy, since building leaves folders behind and the tree stays as it was cloned. Many projects ask git
+# for their version and their files: the copy has a history of one commit.
 RUN cp -a @workdir@ /tmp/source && cd /tmp/source \
- && if [ -f pyproject.toml ] || [ -f setup.py ]; then wanted='.@extras@'; \
-    elif [ -f requirements.txt ]; then wanted='--requirement requirements.txt'; fi \
- && pip install --quiet --no-cache-dir --disable-pip-version-check --root-user-action=ignore $wanted pytest \
- && rm -rf /tmp/source
+ && if [ ! -e .git ]; then git init -q . && git add -A -f \
+      && git -c user.name=build -c user.email=build@localhost commit -q -m build && git tag v1.0.0; fi; \
+    cd /tmp/source/@folder@ && python /tmp/install_python.py @workdir@ @folder@ @options@ \
+ && rm -rf /tmp/source /tmp/install_python.py
