@@ -284,10 +284,8 @@ def test_failures_are_the_hosts_that_one_build_did_not_get(tmp_path: Path) -> No
 
 
 def test_a_host_that_was_reached_on_another_day_was_not_reached_today(tmp_path: Path) -> None:
-    line = (
-        '{"time": "2020-01-02T03:04:05+00:00", "who": "build-2", "host": "a.invalid", "port": 443, "outcome": "ok"}\n'
-    )
-    (tmp_path / "events.jsonl").write_text(line)
+    event = Event(time="2020-01-02T03:04:05+00:00", who="build-2", host="a.invalid", port=443, outcome="ok")
+    (tmp_path / "events.jsonl").write_text(json.dumps(asdict(event)) + "\n")
     Journal(tmp_path).write("build-1", "a.invalid", 443, "unreachable")
     assert [failure.reached_today for failure in Egress(tmp_path, restricted=True).failures("build-1")] == [False]
 
