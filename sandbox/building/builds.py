@@ -1,6 +1,7 @@
-"""One run of the engine's classic builder: with a deadline, limits, a bounded log, and nothing left behind.
+"""One run of a builder of the engine: with a deadline, limits, a bounded log, and nothing left behind.
 
-Which Dockerfile is built and what a failure means is not here; see images.py and base_images.py.
+The classic builder is here, BuildKit in buildkit.py. Which Dockerfile is built and what a failure means is in images.py
+and base_images.py.
 """
 
 from __future__ import annotations
@@ -14,24 +15,36 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
 from requests.exceptions import Timeout
 
+from sandbox.building.buildkit import run_buildkit
+from sandbox.building.outcome import DOCKERFILE, LABEL, LOG_BYTES, Builder, BuildOutcome
+from sandbox.building.step_limits import PERIOD_US, groups_of
+from sandbox.building.watch import Watch
 from sandbox.engine import OWNER, owner_is_alive, owner_labels
 from sandbox.errors import SandboxUnavailable
 from sandbox.output import OutputBuffer
 from sandbox.streams import CONNECTION_ERRORS, Deadline, engine_call
 from sandbox.types import BuildLimits
 
+__all__ = [
+    "DOCKERFILE",
+    "LABEL",
+    "BuildOutcome",
+    "chunks_of",
+    "remove_dead_steps",
+    "run_build",
+    "step_mark",
+    "tar_of",
+]
+
 logger = logging.getLogger(__name__)
 
-LABEL = "touchstone"
-DOCKERFILE = ".touchstone.Dockerfile"
-LOG_BYTES = 16_000
 BUSY_TIMEOUT_S = 5
 # The containers in which the builder runs its steps carry none of our labels, since labels would spoil its cache. A
 # host name can be given to all of them, is not part of the cache key and never reaches the image: it names the owner.
@@ -43,21 +56,6 @@ _BUILT = re.compile(r"Successfully built ([0-9a-f]{12,64})")
 _numbers = itertools.count()
 
 
-@dataclass(frozen=True)
-class BuildOutcome:
-    """What the builder said."""
-
-    image_id: str | None
-    """`sha256:…`, None when it failed."""
-    error: str
-    """The engine's message, empty when built."""
-    log: str
-    last_step: str
-    """The part of the log that belongs to the last step."""
-    timed_out: bool
-    seconds: float
-
-
 def run_build(
     client: docker.DockerClient,
     context: Iterable[bytes],
@@ -67,6 +65,7 @@ def run_build(
     limits: BuildLimits,
     labels: dict[str, str] | None = None,
     variables: dict[str, str] | None = None,
+    builder: Builder = "classic",
 ) -> BuildOutcome:
     """Build the Dockerfile named DOCKERFILE in `context` (chunks of a tar archive).
 
@@ -75,7 +74,12 @@ def run_build(
 
     Raises SandboxUnavailable when the engine is gone; every answer of the engine is an outcome.
     """
-    return _Build(client, limits).run(context, tag, build_args | (variables or {}), {LABEL: "1"} | (labels or {}))
+    arguments, marks = build_args | (variables or {}), {LABEL: "1"} | (labels or {})
+    if builder == "buildkit":
+        return run_buildkit(client, context, tag=tag, build_args=arguments, limits=limits, labels=marks)
+    groups = groups_of(client)
+    with groups.of_classic(limits) if groups else nullcontext() as group:
+        return _Build(client, limits, group).run(context, tag, arguments, marks)
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:
@@ -94,7 +98,7 @@ def tar_of(files: dict[str, bytes]) -> bytes:
 
 
 def remove_dead_steps(client: docker.DockerClient) -> int:
-    """Remove the step containers of builds whose driver is dead; returns how many.
+    """Remove the step containers and control groups of builds whose driver is dead; returns how many containers.
 
     An engine ends a build whose connection breaks; what remains is from an engine that died itself.
     Raises SandboxUnavailable.
@@ -106,6 +110,8 @@ def remove_dead_steps(client: docker.DockerClient) -> int:
         owner = _owner_of(_extra_hosts(client, candidate))
         if owner is not None and not owner_is_alive(owner):
             removed += _remove(client, candidate)
+    if groups := groups_of(client):
+        groups.remove_dead()
     return removed
 
 
@@ -133,9 +139,11 @@ def _extra_hosts(client: docker.DockerClient, container: str) -> list[str]:
 class _Build:
     """The state of one run."""
 
-    def __init__(self, client: docker.DockerClient, limits: BuildLimits) -> None:
+    def __init__(self, client: docker.DockerClient, limits: BuildLimits, group: str | None) -> None:
+        """`group` is the control group below which the steps run; None leaves it to the engine."""
         self._client = client
         self._limits = limits
+        self._group = group
         self._log = OutputBuffer(LOG_BYTES // 4, LOG_BYTES)
         self._step = OutputBuffer(0, LOG_BYTES)
         self._error = ""
@@ -144,25 +152,22 @@ class _Build:
         self._arguments: set[str] = set()
         self._hidden = False
         self._response: Any = None
-        self._timed_out = threading.Event()
+        self._ended = threading.Event()
 
     def run(
         self, context: Iterable[bytes], tag: str, build_args: dict[str, str], labels: dict[str, str]
     ) -> BuildOutcome:
         clock = Deadline(self._limits.timeout_s)
         self._arguments = set(build_args)
-        watchdog = threading.Timer(self._limits.timeout_s, self._give_up)
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            self._talk(context, self._parameters(tag, build_args, labels))
-        finally:
-            watchdog.cancel()
-            if self._response is not None:
-                self._response.close()
-        if self._timed_out.is_set():
+        with Watch(self._client, self._limits, self._give_up) as watch:
+            try:
+                self._talk(context, self._parameters(tag, build_args, labels))
+            finally:
+                if self._response is not None:
+                    self._response.close()
+        if watch.reason:
             self._sweep()
-            self._image_id, self._error = None, f"the build took longer than {self._limits.timeout_s} s"
+            self._image_id, self._error = None, watch.reason
         elif self._image_id is None and not self._error:
             raise SandboxUnavailable("the engine ended a build without a word; it may have been stopped")
         return BuildOutcome(
@@ -170,12 +175,12 @@ class _Build:
             error=self._error,
             log=self._log.text(),
             last_step=self._step.text(),
-            timed_out=self._timed_out.is_set(),
+            timed_out=watch.timed_out,
+            out_of_space=watch.out_of_space,
             seconds=clock.elapsed,
         )
 
     def _parameters(self, tag: str, build_args: dict[str, str], labels: dict[str, str]) -> dict[str, str]:
-        period_us = 100_000
         memory = self._limits.memory_mb << 20
         return {
             "t": tag,
@@ -186,10 +191,10 @@ class _Build:
             "forcerm": "1",
             "memory": str(memory),
             "memswap": str(memory),
-            "cpuperiod": str(period_us),
-            "cpuquota": str(int(self._limits.cpus * period_us)),
+            "cpuperiod": str(PERIOD_US),
+            "cpuquota": str(int(self._limits.cpus * PERIOD_US)),
             "extrahosts": f"{step_mark()}:127.0.0.1",
-        }
+        } | ({"cgroupparent": self._group} if self._group else {})
 
     def _talk(self, context: Iterable[bytes], parameters: dict[str, str]) -> None:
         api = self._client.api
@@ -203,6 +208,8 @@ class _Build:
                 timeout=(api.timeout, self._limits.timeout_s + api.timeout),
             )
             api._raise_for_status(self._response)
+            if self._ended.is_set():
+                return  # The limit came while the engine took the context, and nothing could be broken off.
             for line in self._response.iter_lines(chunk_size=None):
                 if line:
                     self._take(json.loads(line))
@@ -211,7 +218,7 @@ class _Build:
             if error.status_code is not None and error.status_code >= 500 and not self._is_dockerfile_error():
                 raise SandboxUnavailable(f"building an image: {self._error}") from error
         except (*CONNECTION_ERRORS, ValueError) as error:
-            if not self._timed_out.is_set():
+            if not self._ended.is_set():
                 raise SandboxUnavailable(f"building an image: the Docker engine does not answer ({error})") from error
 
     def _is_dockerfile_error(self) -> bool:
@@ -244,17 +251,17 @@ class _Build:
 
     def _give_up(self) -> None:
         """Runs in the watchdog's thread: break the connection, which makes the engine end the build."""
-        self._timed_out.set()
+        self._ended.set()
         response = self._response
         if response is None:
-            return  # The engine has not answered yet: the read limit of the request ends it.
+            return  # The engine has not answered yet.
         try:
             response.raw._fp.fp.raw._sock.shutdown(2)
         except (AttributeError, OSError) as error:
             logger.warning("breaking off a build: %s", error)
 
     def _sweep(self) -> None:
-        """Make sure that the step that ran at the time limit is gone: the engine does it itself, but not at once."""
+        """Make sure that the step that ran at the limit is gone: the engine does it itself, but not at once."""
         if self._container is None:
             return
         patience = Deadline(10)

@@ -12,17 +12,22 @@ import secrets
 import tarfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
 import docker
 from docker.errors import ImageNotFound
 
-from sandbox.building.base_images import SUBSTITUTED, BaseImages, RegistryUnreachable
-from sandbox.building.build_failures import classify
+from sandbox.building.base_images import BaseImage, BaseImages, RegistryUnreachable
+from sandbox.building.build_failures import HostFailure, classify
+from sandbox.building.buildkit import client_command
 from sandbox.building.builds import DOCKERFILE, run_build, tar_of
+from sandbox.building.dialect import Platform, portable, with_own_caches
 from sandbox.building.dockerfile_text import external_images, replace_images, with_arguments, with_original_lines
+from sandbox.building.outcome import Builder
+from sandbox.building.room import OutOfSpace, Room
+from sandbox.building.stand_ins import is_windows
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import Deadline, engine_call
 from sandbox.types import BuildLimits, FailureClass, ImageBuild, ImageSpec
@@ -31,21 +36,6 @@ logger = logging.getLogger(__name__)
 
 LOG_CHARACTERS = 4000
 CHUNK = 1 << 20
-
-
-class HostFailure(Protocol):
-    """A host that a build asked for and did not get."""
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def outcome(self) -> str:
-        """`refused` by the allow-list, `unresolved`, `unreachable`, or `status` for an answer that is an error."""
-
-    @property
-    def reached_today(self) -> bool:
-        """Whether any build of that day did get it."""
 
 
 class Egress(Protocol):
@@ -58,13 +48,6 @@ class Egress(Protocol):
         """Hosts that `who` did not get."""
 
 
-class Room(Protocol):
-    """Where builds wait until the machine has room for them."""
-
-    def slot(self, limits: BuildLimits) -> AbstractContextManager[None]:
-        """Raises SandboxUnavailable when there will be none."""
-
-
 class ImageBuilder:
     """ImageSpec -> ImageBuild with the engine's builders. Safe for several threads."""
 
@@ -75,12 +58,14 @@ class ImageBuilder:
         egress: Egress | None = None,
         room: Room | None = None,
     ) -> None:
+        """Without `egress` steps get the engine's own network, without `room` every build starts at once."""
         self._client = client
         self._bases = bases
         self._egress = egress
         self._room = room
         self._guard = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
+        self._platform: Platform | None = None
 
     def build(self, spec: ImageSpec, limits: BuildLimits) -> ImageBuild:
         """Build `spec`, or find it built. `reason` says when the base was substituted.
@@ -89,77 +74,124 @@ class ImageBuilder:
         """
         clock = Deadline(limits.timeout_s)
         try:
-            context = _Context(spec)
+            plan = self._plan(spec)
         except OSError as error:
             return _failed("context_invalid", f"the build context cannot be read: {error}", clock)
-        try:
-            bases = {name: self._base(name) for name in external_images(spec.dockerfile) if "$" not in name}
-        except _BaseMissing as error:
-            return _failed("base_missing", str(error), clock)
-        text = replace_images(spec.dockerfile, lambda name: bases[name].reference if name in bases else name)
+        except _NoBase as error:
+            return _failed(error.failure_class, str(error), clock)
+        if plan.builder == "buildkit" and client_command() is None:
+            return _failed("needs_buildkit", "no docker client here knows BuildKit; install docker-buildx", clock)
+        with self._only_one(plan.tag):
+            found = self._present(plan.tag)
+            if found is None:
+                return self._run(spec, plan, limits, clock)
+        return self._built(found, plan, clock, cached=True)
+
+    def _plan(self, spec: ImageSpec) -> _Plan:
+        """What is to be done. Raises OSError for the context, _NoBase for a base, and SandboxUnavailable."""
+        platform = self._own_platform()
+        made = portable(spec.dockerfile, platform)
+        if made.foreign is not None:
+            raise _NoBase("base_unsupported", f"it asks for {made.foreign}, and this engine builds for {platform}")
+        names = external_images(made.text, platform.arguments)
+        bases = {name: self._base(name) for name in names if "$" not in name}
+        text = replace_images(made.text, lambda name: bases[name].tag if name in bases else name, platform.arguments)
         if spec.workdir is not None:
             text += f"WORKDIR {spec.workdir}\n"
-        substituted = any(base.substituted for base in bases.values())
-        digests = [base.digest for base in bases.values()]
-        tag = f"touchstone/image:{_hash([text, context.sha256, digests, sorted(self._bases.config.build_args())])}"
-        with self._only_one(tag):
-            found = self._present(tag)
-            if found is None:
-                return self._run(spec, text, context, tag, substituted, limits, clock)
-        return _built(*found, substituted, clock, cached=True)
+        context = _Context(spec, made.files)
+        configured = self._bases.config.build_args()
+        content = [text, context.sha256, [base.digest for base in bases.values()], sorted(configured)]
+        return _Plan(
+            text=text,
+            context=context,
+            builder="buildkit" if made.buildkit else "classic",
+            tag=f"touchstone/image:{_hash(content)}",
+            declared=configured,
+            platform_arguments={} if made.buildkit else made.arguments,
+            substituted=any(base.substituted for base in bases.values()),
+        )
 
-    def _run(
-        self,
-        spec: ImageSpec,
-        text: str,
-        context: _Context,
-        tag: str,
-        substituted: bool,
-        limits: BuildLimits,
-        clock: Deadline,
-    ) -> ImageBuild:
-        arguments = self._bases.config.build_args()
+    def _run(self, spec: ImageSpec, plan: _Plan, limits: BuildLimits, clock: Deadline) -> ImageBuild:
+        text = with_arguments(plan.text, plan.declared)
+        if plan.builder == "buildkit":
+            text = with_own_caches(text, plan.tag.rpartition(":")[2])
         try:
-            chunks = context.with_dockerfile(with_arguments(text, arguments))
+            chunks = plan.context.with_dockerfile(text)
         except (OSError, tarfile.TarError) as error:
             return _failed("context_invalid", f"the build context cannot be read: {error}", clock)
-        logger.info("building %s as %s", spec.name, tag)
         who = f"build-{secrets.token_hex(8)}"
-        variables = self._egress.variables(who) if self._egress else {}
-        with self._room.slot(limits) if self._room else nullcontext():
-            outcome = run_build(self._client, chunks, tag=tag, build_args=arguments, limits=limits, variables=variables)
-        if outcome.image_id is None:
-            reason = with_original_lines(outcome.error, text, arguments)
-            return _failed(classify(spec.dockerfile, outcome), reason, clock, outcome.log)
-        found = self._present(tag)
-        if found is None:
-            raise SandboxUnavailable(f"{tag} vanished right after it was built")
-        return _built(*found, substituted, clock, cached=False, log=outcome.log)
-
-    def _base(self, name: str) -> _Base:
-        """The image behind a FROM. Raises _BaseMissing or SandboxUnavailable."""
-        config = self._bases.config
-        reference = self._bases.base().tag if name == config.base_image else name
+        logger.info("building %s as %s, known to the network as %s", spec.name, plan.tag, who)
         try:
-            digest = self._bases.pull(reference)
-        except RegistryUnreachable as error:
-            raise _BaseMissing(
-                f"the base image {name} is not in the engine and no registry answers: {error}"
-            ) from error
-        if digest is None:
-            raise _BaseMissing(f"there is no base image {name}")
-        with engine_call(f"looking at {name}"):
-            labels = self._client.api.inspect_image(digest)["Config"].get("Labels") or {}
-        return _Base(reference=reference, digest=digest, substituted=labels.get(SUBSTITUTED) == "1")
+            with self._room.slot(limits) if self._room else nullcontext():
+                outcome = run_build(
+                    self._client,
+                    chunks,
+                    tag=plan.tag,
+                    build_args=plan.declared | plan.platform_arguments,
+                    limits=limits,
+                    variables=self._egress.variables(who) if self._egress else {},
+                    builder=plan.builder,
+                )
+        except OutOfSpace as error:
+            return _failed("disk", str(error), clock)
+        failures = self._egress.failures(who) if self._egress else ()
+        hosts = tuple(sorted({failure.host for failure in failures}))
+        if outcome.image_id is None:
+            failure_class = classify(spec.dockerfile, outcome, failures)
+            reason = with_original_lines(outcome.error, plan.text, plan.declared)
+            failed = _failed(failure_class, reason, clock, outcome.log)
+            return failed.model_copy(update={"builder": plan.builder, "hosts": hosts})
+        found = self._present(plan.tag)
+        if found is None:
+            raise SandboxUnavailable(f"{plan.tag} vanished right after it was built")
+        built = self._built(found, plan, clock, cached=False)
+        return built.model_copy(update={"hosts": hosts, "log_tail": outcome.log[-LOG_CHARACTERS:]})
 
-    def _present(self, tag: str) -> tuple[str, int] | None:
-        """Image id and size of a tag, None when there is none."""
+    def _built(self, found: _Found, plan: _Plan, clock: Deadline, *, cached: bool) -> ImageBuild:
+        if self._room:
+            self._room.touch(found.digest)
+        return ImageBuild(
+            status="built",
+            digest=found.digest,
+            cached=cached,
+            platform=found.platform,
+            builder=plan.builder,
+            size_bytes=found.size,
+            seconds=clock.elapsed,
+            base_substituted=plan.substituted,
+            reason="an image of ours stands in for its base" if plan.substituted else "",
+        )
+
+    def _base(self, name: str) -> BaseImage:
+        """The image behind a FROM. Raises _NoBase or SandboxUnavailable."""
+        if is_windows(name):
+            raise _NoBase("base_unsupported", f"the base image {name} is for Windows")
+        try:
+            found = self._bases.resolve(name)
+        except RegistryUnreachable as error:
+            raise _NoBase(
+                "base_missing", f"the base image {name} is not in the engine and no registry answers: {error}"
+            ) from error
+        if found is None:
+            raise _NoBase("base_missing", f"there is no base image {name}")
+        return found
+
+    def _own_platform(self) -> Platform:
+        if self._platform is None:
+            with engine_call("asking the engine for its platform"):
+                said = self._client.api.version()
+            self._platform = Platform(str(said["Os"]), str(said["Arch"]))
+        return self._platform
+
+    def _present(self, tag: str) -> _Found | None:
+        """What the engine has under a tag, None when there is nothing."""
         with engine_call(f"looking for {tag}"):
             try:
                 found = self._client.api.inspect_image(tag)
             except ImageNotFound:
                 return None
-        return str(found["Id"]), int(found["Size"])
+        platform = "/".join(filter(None, (found.get("Os"), found.get("Architecture"), found.get("Variant"))))
+        return _Found(digest=str(found["Id"]), size=int(found["Size"]), platform=platform)
 
     @contextmanager
     def _only_one(self, tag: str) -> Iterator[None]:
@@ -171,22 +203,45 @@ class ImageBuilder:
 
 
 @dataclass(frozen=True)
-class _Base:
-    reference: str
-    digest: str
+class _Plan:
+    """One build, decided."""
+
+    text: str
+    """The Dockerfile for the builder, without the declarations of `declared`."""
+    context: _Context
+    builder: Builder
+    tag: str
+    declared: dict[str, str]
+    """Build arguments that every stage gets a declaration of."""
+    platform_arguments: dict[str, str]
+    """Those that the Dockerfile itself declares and BuildKit would fill."""
     substituted: bool
 
 
-class _BaseMissing(Exception):
-    """An image that a Dockerfile starts from cannot be had; the text says which and why."""
+@dataclass(frozen=True)
+class _Found:
+    """An image in the engine."""
+
+    digest: str
+    size: int
+    platform: str
+
+
+class _NoBase(Exception):
+    """An image that a Dockerfile starts from cannot be had or used; the text says which and why."""
+
+    def __init__(self, failure_class: FailureClass, reason: str) -> None:
+        super().__init__(reason)
+        self.failure_class = failure_class
 
 
 class _Context:
     """The build context of a spec. Raises OSError when its archive cannot be read."""
 
-    def __init__(self, spec: ImageSpec) -> None:
+    def __init__(self, spec: ImageSpec, files: dict[str, str]) -> None:
+        """`files` (path -> text) lie over the archive, beside those of the spec."""
         self._archive = spec.context
-        self._files = spec.context_files
+        self._files = spec.context_files | files
         content = spec.context_sha256
         if self._archive is not None and not content:
             with self._archive.open("rb") as archive:
@@ -211,19 +266,6 @@ class _Context:
                     end -= len(chunk)
                     yield chunk
         yield added
-
-
-def _built(digest: str, size: int, substituted: bool, clock: Deadline, *, cached: bool, log: str = "") -> ImageBuild:
-    return ImageBuild(
-        status="built",
-        digest=digest,
-        cached=cached,
-        size_bytes=size,
-        seconds=clock.elapsed,
-        base_substituted=substituted,
-        reason="its base was made from Debian packages in place of the configured image" if substituted else "",
-        log_tail=log[-LOG_CHARACTERS:],
-    )
 
 
 def _failed(failure_class: FailureClass, reason: str, clock: Deadline, log: str = "") -> ImageBuild:

@@ -1,4 +1,4 @@
-"""Reading Dockerfiles, classes of failed builds (recorded texts of real engines) and the settings of base images."""
+"""Reading and changing Dockerfiles, and the settings of base images."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from sandbox.building.base_images import CERTIFICATES, BaseImageConfig
-from sandbox.building.build_failures import classify
-from sandbox.building.builds import BuildOutcome, tar_of
+from sandbox.building.builds import tar_of
 from sandbox.building.dockerfile_text import (
     external_images,
     instructions,
@@ -17,13 +16,6 @@ from sandbox.building.dockerfile_text import (
     with_arguments,
     with_original_lines,
 )
-from sandbox.types import FailureClass
-
-
-def failed(error: str, last_step: str = "", *, timed_out: bool = False) -> BuildOutcome:
-    return BuildOutcome(
-        image_id=None, error=error, log=last_step, last_step=last_step, timed_out=timed_out, seconds=1.0
-    )
 
 
 class TestInstructions:
@@ -79,60 +71,6 @@ class TestChanges:
         text = "FROM --platform=linux/amd64 a:1 AS x\nRUN echo a:1\nFROM x\n"
         changed = replace_images(text, lambda name: "ours:2" if name == "a:1" else name)
         assert changed == "FROM --platform=linux/amd64 ours:2 AS x\nRUN echo a:1\nFROM x\n"
-
-
-class TestFailureClasses:
-    @pytest.mark.parametrize(
-        ("error", "expected"),
-        [
-            ("dockerfile parse error line 3: unknown instruction: FOO", "dockerfile_invalid"),
-            ("failed to parse Dockerfile: file with no instructions", "dockerfile_invalid"),
-            ("pull access denied for x, repository does not exist or may require 'docker login'", "base_missing"),
-            ("manifest for debian:none not found: manifest unknown: manifest unknown", "base_missing"),
-            ('Get "https://registry/v2/": dial tcp: lookup registry: no such host', "infrastructure"),
-            ("Error processing tar file(exit status 1): write /big: no space left on device", "infrastructure"),
-            ("Error processing tar file(exit status 1): unexpected EOF", "context_invalid"),
-            ("the --mount option requires BuildKit. Refer to the documentation", "needs_buildkit"),
-            ("COPY failed: file not found in build context: stat x: file does not exist", "build_failed"),
-        ],
-    )
-    def test_the_engines_own_errors(self, error: str, expected: FailureClass) -> None:
-        assert classify("FROM a\n", failed(error)) == expected
-
-    @pytest.mark.parametrize(
-        ("last_step", "expected"),
-        [
-            ("make: *** No rule to make target 'x'. Stop.", "build_failed"),
-            ("E: Unable to locate package libfoo-dev", "build_failed"),
-            ("ERROR: Could not find a version that satisfies the requirement x==9", "build_failed"),
-            ("Temporary failure resolving 'mirror.invalid'", "infrastructure"),
-            ("npm ERR! code EAI_AGAIN", "infrastructure"),
-            ("go: dial tcp: lookup proxy: i/o timeout", "infrastructure"),
-            ("ERROR: [Errno 28] No space left on device", "infrastructure"),
-            ("SSL: CERTIFICATE_VERIFY_FAILED certificate verify failed", "infrastructure"),
-        ],
-    )
-    def test_what_the_failing_step_wrote(self, last_step: str, expected: FailureClass) -> None:
-        error = "The command '/bin/sh -c x' returned a non-zero code: 1"
-        assert classify("FROM a\nRUN x\n", failed(error, last_step)) == expected
-
-    @pytest.mark.parametrize(
-        "line",
-        ["RUN <<EOF", "COPY <<'EOF' /x", "RUN --mount=type=secret,id=a x", "COPY --link a b", "ADD --checksum=a b c"],
-    )
-    def test_what_only_buildkit_reads(self, line: str) -> None:
-        assert classify(f"FROM a\n{line}\n", failed("dockerfile parse error line 4: unknown flag")) == "needs_buildkit"
-
-    def test_a_shell_heredoc_inside_a_command_is_not_buildkits(self) -> None:
-        text = "FROM a\nRUN cat /x && grep '<' y\n"
-        assert classify(text, failed("The command 'x' returned a non-zero code: 1")) == "build_failed"
-
-    def test_an_empty_platform_variable_needs_buildkit(self) -> None:
-        error = "The command 'x' returned a non-zero code: 8"
-        assert classify("FROM a\nRUN wget x-$TARGETARCH.tgz\n", failed(error)) == "needs_buildkit"
-
-    def test_a_time_limit_comes_before_all_else(self) -> None:
-        assert classify("FROM a\n", failed("no space left on device", timed_out=True)) == "build_timeout"
 
 
 class TestSettings:
