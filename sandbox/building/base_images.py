@@ -157,9 +157,11 @@ class BaseImages:
         `version` begins like `3.12` or `18`; the nearest that can be had is taken. Raises SandboxUnavailable with its
         remedy.
         """
-        _recipe(language)
-        suite, exact = versioned(language, version)
-        return self._layered(StandIn(suite, (Layer(language, exact),)))
+        # Web pages are built with the tools of JavaScript.
+        name = "javascript" if language == "html" else language
+        _recipe(name)
+        suite, exact = versioned(name, version)
+        return self._layered(StandIn(suite, (Layer(name, exact),)))
 
     def resolve(self, reference: str) -> BaseImage | None:
         """The image behind a FROM: from a mirror, the engine, its registry or, where none answers, a stand-in of ours.

@@ -39,7 +39,7 @@ _BY_SUITE: Mapping[str, Mapping[str, str]] = {
     "buildpack": _GCC,
 }
 # Languages of which a package index has many versions.
-_BY_INDEX: Mapping[str, Sequence[str]] = {"go": GO, "javascript": NODE, "html": NODE}
+_BY_INDEX: Mapping[str, Sequence[str]] = {"go": GO, "javascript": NODE}
 
 # Family -> the names of its images, as the hub and others spell them.
 _FAMILIES: Mapping[str, str] = {
