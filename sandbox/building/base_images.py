@@ -28,6 +28,7 @@ from sandbox.building.debootstrap import debootstrap
 from sandbox.building.dockerfile_text import with_arguments
 from sandbox.building.pulls import Puller, RegistryUnreachable
 from sandbox.building.stand_ins import Layer, StandIn, is_windows, stand_in, versioned
+from sandbox.egress.egress import Egress
 from sandbox.errors import SandboxUnavailable
 from sandbox.locks import exclusive
 from sandbox.streams import engine_call
@@ -311,6 +312,7 @@ class BaseImages:
             build_args=arguments | words,
             limits=BuildLimits(timeout_s=1800),
             labels={SUBSTITUTED: "1" if substituted else "0"},
+            variables=Egress.of(self._data, self._client).trusted(),
         )
         if outcome.image_id is None:
             raise SandboxUnavailable(f"{tag} could not be built: {outcome.error}; {outcome.last_step[-500:]}")
