@@ -194,7 +194,8 @@ start_engine() {
     local -a options=()
     end_leftovers
     # As after a reboot: from what a killed engine left there, a new one would call for containers that are gone.
-    rm -rf "$run"
+    # What it remembers of its networks would win over the bridge that is made for it now.
+    rm -rf "$run" "$data/docker/network"
     mkdir -p "$run" "$data/docker" "$data/egress"
     make_token
     proxy=http://engine:$(cat "$data/egress/token")@$gateway:$proxy_port

@@ -17,6 +17,7 @@ from docker.errors import DockerException
 from sandbox import cgroups
 from sandbox.backends.choice import obstacles
 from sandbox.backends.overlay import installed_runtime
+from sandbox.egress.egress import Egress
 from sandbox.engine import REMEDY, connect
 from sandbox.errors import SandboxUnavailable
 from sandbox.types import Frozen
@@ -53,6 +54,7 @@ def examine(data: Path) -> list[Finding]:
     debootstrap = shutil.which("debootstrap", path=SYSTEM_PATH)
     info: Info | None = None
     pullable = ""
+    confined = False
     try:
         client = connect(data, timeout_s=REGISTRY_TIMEOUT_S)
     except SandboxUnavailable as error:
@@ -60,6 +62,7 @@ def examine(data: Path) -> list[Finding]:
     else:
         reason = ""
         info = client.info()
+        confined = Egress.of(data, client).restricted
         pullable = "" if debootstrap else _pull_fault(client)
         client.close()
     return [
@@ -67,6 +70,7 @@ def examine(data: Path) -> list[Finding]:
         check_engine(info, reason),
         check_storage(info),
         check_backend(info, installed_runtime(), os.geteuid()),
+        check_egress(info, confined),
         check_data_folder(data, cgroups.filesystem_of(str(_existing(data).resolve()), mountinfo), info is not None),
         check_disk(_roots(data, info)),
         check_memory(Path("/proc/meminfo").read_text()),
@@ -108,6 +112,18 @@ def check_backend(info: Info | None, runtime: str, user: int) -> Finding:
     found = obstacles(str(info.get("Driver")), runtime, user)
     detail = f"docker, not overlay: {'; '.join(found)}" if found else f"overlay, by {runtime}"
     return _finding("sandboxes", True, detail, "")
+
+
+def check_egress(info: Info | None, confined: bool) -> Finding:
+    """Whether builds, which run code of strangers, reach allowed hosts only."""
+    if info is None:
+        return _finding("egress of builds", False, "unknown, no engine answers", REMEDY)
+    if confined:
+        return _finding("egress of builds", True, "allowed hosts only, by the proxy of our own engine", "")
+    remedy = (
+        'run infra/bootstrap.sh down and again as root without DOCKER_HOST, or accept it: egress = "open" in [builds]'
+    )
+    return _finding("egress of builds", False, "this engine is not ours: builds reach whatever it reaches", remedy)
 
 
 def check_data_folder(data: Path, filesystem: str, engine_answers: bool) -> Finding:

@@ -52,6 +52,13 @@ def test_the_fast_backend_is_named_with_its_runtime() -> None:
     assert doctor.check_backend(INFO, "/usr/bin/crun", user=0).detail == "overlay, by /usr/bin/crun"
 
 
+def test_builds_that_reach_everything_are_a_fault_with_both_remedies() -> None:
+    assert doctor.check_egress(INFO, confined=True).ok
+    finding = doctor.check_egress(INFO, confined=False)
+    assert not finding.ok and "DOCKER_HOST" in finding.remedy and 'egress = "open"' in finding.remedy
+    assert "bootstrap.sh" in doctor.check_egress(None, confined=False).remedy
+
+
 @pytest.mark.parametrize(
     ("driver", "runtime", "user", "said"),
     [
