@@ -37,22 +37,25 @@ def _rule(failure_class: FailureClass, *patterns: str) -> tuple[FailureClass, re
 
 _NO_NAME = (
     r"temporary failure (?:in name resolution|resolving)|could not resolve (?:host|proxy)|name or service not known"
-    r"|no such host|EAI_AGAIN|ENOTFOUND|getaddrinfo|unable to resolve host|UnknownHostException"
+    r"|no such host|\bEAI_AGAIN\b|\bENOTFOUND\b|getaddrinfo|unable to resolve host|UnknownHostException"
 )
 _NO_ANSWER = (
-    r"ETIMEDOUT|ECONNREFUSED|ECONNRESET|network is unreachable|connection timed out|connection refused"
+    r"\b(?:ETIMEDOUT|ECONNREFUSED|ECONNRESET)\b|network is unreachable|connection timed out|connection refused"
+    r"|couldn't connect to server|Retrying \(Retry\(total=0"
     r"|connection reset by peer|i/o timeout|TLS handshake timeout|read timed out|failed to establish a new connection"
     r"|max retries exceeded|could not connect to|unable to connect to|Cannot initiate the connection"
     r"|(?:tunnel|proxy)\b.*\b(?:502|503|504)\b"
 )
 _NETWORK = re.compile(
-    rf"{_NO_NAME}|{_NO_ANSWER}|(?:tunnel|proxy)\b.*\b(?:403|502|503|504)\b|Failed to fetch|Forbidden", re.IGNORECASE
+    rf"{_NO_NAME}|{_NO_ANSWER}|(?:tunnel|proxy)\b.*\b(?:403|502|503|504)\b|Failed to fetch|Forbidden"
+    r"|\(from versions: none\)",
+    re.IGNORECASE,
 )
 _IN_STEP = re.compile(r"The command '.*' returned a non-zero code: (\d+)", re.DOTALL)
 
 # Whoever failed, a step or the engine itself.
 _ANYWHERE = (
-    _rule("disk", r"no space left on device|ENOSPC|disk quota exceeded"),
+    _rule("disk", r"no space left on device|\bENOSPC\b|disk quota exceeded"),
     _rule(
         "host_not_allowed",
         r"CONNECT tunnel failed, response 403|Tunnel connection failed: 403|tunneling socket .* statusCode=403",
@@ -119,7 +122,7 @@ _STEP = (
     _rule(
         "memory",
         r"Killed signal terminated program|heap out of memory|OutOfMemoryError|^MemoryError|signal: killed",
-        r"cannot allocate memory|virtual memory exhausted|std::bad_alloc|Killed$|ENOMEM|out of memory",
+        r"cannot allocate memory|virtual memory exhausted|std::bad_alloc|Killed$|\bENOMEM\b|out of memory",
     ),
     _rule(
         "dead_download",
@@ -136,6 +139,7 @@ _STEP = (
         r"npm (?:ERR!|error) code (?:ETARGET|EBADENGINE|ENOTSUP|ERESOLVE)|The engine \"\w+\" is incompatible",
         r"No matching version found for|Unsupported URL Type \"workspace:|unsupported lockfile",
         r"lockfile.* not compatible",
+        r"package (?:cmp|iter|maps|slices|log/slog|math/rand/v2|unique) is not in (?:GOROOT|std)",
         r"error:0308010C|requires go >?=|note: module requires Go|invalid go version|unknown directive: toolchain",
         r"invalid source release|release version \S+ not supported|(?:Source|Target) option \S+ is no longer supported",
         r"class file version|has been compiled by a more recent version|your php version \(.*\) does not satisfy",
@@ -167,8 +171,9 @@ _STEP = (
         r"Could not open requirements file|Could not read package\.json|No rule to make target|not a git repository",
         r"does not appear to (?:be a Python project|contain CMakeLists)|go\.mod file not found",
         r"go: cannot find main module",
-        r"No such file or directory|ENOENT|can't open file|cannot stat|No such file$|FileNotFoundError",
-        r"No makefile found|no Go files in|directory not found|MissingProjectException|no such file or directory",
+        r"No such file or directory|\bENOENT\b|can't open file|cannot stat|No such file$|FileNotFoundError",
+        r"is not an existing|does not contain main module|can only install with an existing|No makefile found"
+        r"|no Go files in|directory not found|MissingProjectException|no such file or directory",
         r"neither 'setup\.py' nor 'pyproject\.toml' found|No url found for submodule|can't find \S+ in",
     ),
     _rule(
@@ -179,7 +184,9 @@ _STEP = (
     ),
 )
 # A step that only warned of something fails of another thing.
-_WARNING = re.compile(r"^.*?\b(?:warn(?:ing)?|deprecated)\b.*$", re.IGNORECASE | re.MULTILINE)
+_WARNING = re.compile(
+    r"^(?!.*Retry\(total=0).*?\b(?:warn(?:ing)?|deprecated|debconf: delaying)\b.*$", re.IGNORECASE | re.MULTILINE
+)
 _SECRET = re.compile(
     r"^\s*ARG\s+\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_KEY|SSH_KEY|PRIVATE_KEY|AUTH)\w*\s*$", re.IGNORECASE
 )

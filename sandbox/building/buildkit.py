@@ -62,6 +62,7 @@ _WRAPPING = re.compile(
     r"^(?:ERROR: )?(?:failed to solve(?: with frontend \S+)?: |rpc error: code = \w+ desc = "
     r"|failed to create LLB definition: |failed to compute cache key: |failed to load cache key: )+"
 )
+_MOUNT = re.compile(r"\S*/buildkit-mount\d+(?=/)")
 _ENGINE_GONE = re.compile(
     r"cannot connect to the docker daemon|error during connect|error reading from server|transport is closing"
     r"|failed to receive status|connection reset by peer|no active session|graceful_stop",
@@ -234,8 +235,8 @@ class _Log:
 
 
 def _as_classic(text: str) -> str:
-    """The engine's message, a failed step in the words of the classic builder."""
-    text = _WRAPPING.sub("", text.strip())
+    """The engine's message, a failed step in the words of the classic builder, no path of this machine in it."""
+    text = _MOUNT.sub("", _WRAPPING.sub("", text.strip()))
     if match := _STEP_FAILED.search(text):
         return f"The command '{match['old'] or match['new']}' returned a non-zero code: {match['code']}"
     return text
