@@ -19,15 +19,18 @@ from pipeline.llm.protocol import ChatModel, Message, PromptRefused, Sampling
 from pipeline.prompts import fenced, prompt
 from pipeline.types import Language
 from sandbox.building.dockerfile_text import external_images, instructions
+from sandbox.escapes import clean
 from sandbox.types import ImageBuild
 
 logger = logging.getLogger(__name__)
 
 _PROMPT = "repair_dockerfile"
-_TRIES = 2
-_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
-_LOG_CHARACTERS = 3_000
-_FILES = 100
+_TEMPERATURES = (0.0, 0.7)
+"""One try each: the likeliest answer, and where that is none, another one, told what was wrong with the first."""
+_REASONING_TOKENS = 1_024
+"""Room in an answer besides the Dockerfile itself; a small model may fill all of it with repetitions."""
+_LOG_CHARACTERS = 2_500
+_FILES = 50
 _SHOWN = 200
 """Characters of an instruction that an explanation repeats."""
 _MOST_CHARACTERS = 30_000
@@ -67,8 +70,7 @@ def model_repaired(
     """A corrected Dockerfile, or None when the model gave none that can be used, also when told what was wrong.
 
     `log_tail` is the end of the log of the failed build, or of the program that does not work in the image; `files` are
-    the paths of the tree. Raises ModelUnavailable, and
-    ConfigurationError for a mistake in the model's settings.
+    the paths of the tree. Raises ModelUnavailable, and ConfigurationError for a mistake in the model's settings.
     """
     if len(candidate_dockerfile) > _MOST_CHARACTERS:
         return None
@@ -76,14 +78,15 @@ def model_repaired(
     question = prompt(_PROMPT).render(
         language=language or "software",
         dockerfile=fenced(candidate_dockerfile, "dockerfile"),
-        log=fenced(log_tail[-_LOG_CHARACTERS:]),
+        log=fenced(clean(log_tail)[-_LOG_CHARACTERS:]),
         files=fenced("\n".join(_shown(files))),
         bases=", ".join(bases),
     )
     conversation = [Message(role="user", content=question)]
-    for _ in range(_TRIES):
+    most = _REASONING_TOKENS + len(candidate_dockerfile) // 2
+    for temperature in _TEMPERATURES:
         try:
-            answer = model.complete(conversation, _SAMPLING)
+            answer = model.complete(conversation, Sampling(temperature=temperature, max_tokens=most, seed=0))
         except PromptRefused as error:
             logger.warning("no repair: %s", error)
             return None
@@ -92,7 +95,7 @@ def model_repaired(
         except _Unusable as fault:
             logger.info("an answer of model %s cannot be used: %s", model.name, fault)
             conversation += [
-                Message(role="assistant", content=answer.text),
+                Message(role="assistant", content=answer.text[: len(candidate_dockerfile) + _LOG_CHARACTERS]),
                 Message(role="user", content=f"That cannot be used: {fault}. Answer again, with the whole Dockerfile."),
             ]
     return None

@@ -56,7 +56,13 @@ def test_only_the_end_of_a_long_log_and_the_uppermost_files_are_shown() -> None:
     model_repaired(model, FAILED, "early" + "x" * 10_000 + "late", files, "c")
     question = model.asked[0][0].content
     assert "late" in question and "early" not in question
-    assert "\nMakefile\n" in question and "and 401 more" in question
+    assert "\nMakefile\n" in question and "and 451 more" in question
+
+
+def test_the_log_is_shown_without_colours() -> None:
+    model = ScriptedModel([answer(REPAIRED)])
+    model_repaired(model, FAILED, "\x1b[91mfatal error\x1b[0m: no bison", [], "c")
+    assert "\nfatal error: no bison\n" in model.asked[0][0].content
 
 
 def test_a_log_cannot_end_its_block() -> None:
