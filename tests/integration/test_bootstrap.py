@@ -9,13 +9,17 @@ import re
 import signal
 import subprocess
 import tarfile
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 
+from sandbox.egress.egress import GATEWAY, PORT, Egress
 from sandbox.engine import connect
 from tests.integration.engines import SCRIPT, bootstrap
 
@@ -26,8 +30,26 @@ def run_folder(data: Path) -> Path:
     return Path(json.loads((data / "engine.json").read_text())["socket"]).parent
 
 
-def bridge(data: Path) -> str:
-    return "ts" + run_folder(data).name.removeprefix("touchstone-")
+def engine_process(data: Path) -> int:
+    return int((run_folder(data) / "docker.pid").read_text())
+
+
+def links_of_machine() -> list[dict[str, Any]]:
+    """Its network devices with their addresses."""
+    listed = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True).stdout
+    return list(json.loads(listed))
+
+
+def network_of_machine() -> tuple[list[tuple[str, ...]], list[str]]:
+    """Its devices and addresses, without those of other engines' containers, which come and go; its packet filter."""
+    links = [link for link in links_of_machine() if not link["ifname"].startswith("veth")]
+    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout.splitlines()
+    devices = sorted((link["ifname"], *(one["local"] for one in link["addr_info"])) for link in links)
+    return devices, [line for line in rules if line.startswith("-A")]
+
+
+def control_groups(data: Path) -> list[Path]:
+    return list(Path("/sys/fs/cgroup").glob(f"*/{run_folder(data).name}"))
 
 
 def processes(run: Path) -> list[str]:
@@ -76,17 +98,21 @@ def sleeping(marker: str) -> bool:
 
 def test_an_engine_starts_is_found_again_and_leaves_nothing_behind(folder: Callable[[], Path]) -> None:
     data = folder()
+    machine = network_of_machine()
     first = bootstrap(data, "engine")
     assert first.returncode == 0, first.stderr
-    run, link = run_folder(data), bridge(data)
+    run = run_folder(data)
     client = connect(data)
     try:
         info = client.info()
         assert (info["DockerRootDir"], info["Driver"]) == (str(data / "docker"), "overlay2")
+        assert Egress.of(data, client).restricted
         start_container(client, "86399.25")
     finally:
         client.close()
-    assert link in os.listdir("/sys/class/net")
+    assert network_of_machine() == machine
+    groups = control_groups(data)
+    assert groups
 
     before = (data / "engine.json").stat().st_mtime_ns
     started = time.monotonic()
@@ -95,15 +121,14 @@ def test_an_engine_starts_is_found_again_and_leaves_nothing_behind(folder: Calla
     assert time.monotonic() - started < 5
     assert (data / "engine.json").stat().st_mtime_ns == before
 
+    assert any("sandbox.egress.proxy" in line for line in processes(run))
     end = bootstrap(data, "down")
     assert end.returncode == 0, end.stderr
     assert processes(run) == []
     assert not sleeping("86399.25")
-    assert link not in os.listdir("/sys/class/net")
     assert not run.exists()
-    for table in ("nat", "filter"):
-        rules = subprocess.run(["iptables", "-w", "-t", table, "-S"], capture_output=True, text=True, check=True)
-        assert link not in rules.stdout
+    assert not any(group.exists() for group in groups)
+    assert network_of_machine() == machine
     assert str(data) not in Path("/proc/self/mountinfo").read_text()
 
 
@@ -112,12 +137,97 @@ def test_two_data_folders_do_not_meet(folder: Callable[[], Path]) -> None:
     for data in (one, other):
         result = bootstrap(data, "engine")
         assert result.returncode == 0, result.stderr
-    routes = subprocess.run(["ip", "-4", "route"], capture_output=True, text=True, check=True).stdout
-    subnets = [re.findall(rf"^(\S+) dev {bridge(data)} ", routes, re.MULTILINE) for data in (one, other)]
-    assert [len(found) for found in subnets] == [1, 1]
-    assert subnets[0] != subnets[1]
+    networks = {os.readlink(f"/proc/{engine_process(data)}/ns/net") for data in (one, other)}
+    assert len(networks | {os.readlink("/proc/self/ns/net")}) == 3
+    assert len({(data / "egress" / "token").read_text() for data in (one, other)}) == 2
     assert bootstrap(one, "down").returncode == 0
-    connect(other).close()
+    client = connect(other)
+    assert Egress.of(other, client).restricted
+    client.close()
+    assert any("sandbox.egress.proxy" in line for line in processes(run_folder(other)))
+
+
+def test_the_network_of_an_engine_has_no_way_out(folder: Callable[[], Path]) -> None:
+    data = folder()
+    assert bootstrap(data, "engine").returncode == 0
+    inside = ["nsenter", f"--net=/proc/{engine_process(data)}/ns/net"]
+    listed = json.loads(subprocess.run([*inside, "ip", "-j", "link"], capture_output=True, check=True).stdout)
+    assert {link["ifname"] for link in listed} == {"lo", "touchstone"}
+    routes = subprocess.run([*inside, "ip", "route"], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[:3] for line in routes.splitlines()] == [["198.18.0.0/24", "dev", "touchstone"]]
+    sockets = subprocess.run([*inside, "ss", "-Hltun"], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[4] for line in sockets.splitlines()] == [f"{GATEWAY}:{PORT}"]
+
+
+def test_a_proxy_that_was_killed_comes_back_and_the_engine_stays(folder: Callable[[], Path]) -> None:
+    data = folder()
+    assert bootstrap(data, "engine").returncode == 0
+    engine, proxy = engine_process(data), int((run_folder(data) / "proxy.pid").read_text())
+    os.kill(proxy, signal.SIGKILL)
+    give_up = time.monotonic() + 10
+    while Path(f"/proc/{proxy}/cmdline").exists() and Path(f"/proc/{proxy}/cmdline").read_bytes():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    again = bootstrap(data, "engine")
+    assert again.returncode == 0, again.stderr
+    assert engine_process(data) == engine
+    assert int((run_folder(data) / "proxy.pid").read_text()) != proxy
+    assert any("sandbox.egress.proxy" in line for line in processes(run_folder(data)))
+
+
+@pytest.mark.parametrize("loopback", [True, False])
+def test_the_engine_reaches_the_configured_registry_on_this_machine(folder: Callable[[], Path], loopback: bool) -> None:
+    addresses = [one["local"] for link in links_of_machine() for one in link["addr_info"]]
+    host = next(address for address in addresses if address.startswith("127.") is loopback)
+    asked: list[str] = []
+
+    class Registry(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is said."""
+
+    with ThreadingHTTPServer(("0.0.0.0", 0), Registry) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        data = folder()
+        (data / "egress").mkdir(parents=True)
+        (data / "egress" / "registry").write_text(f"{host}:{server.server_address[1]}\n")
+        assert bootstrap(data, "engine").returncode == 0
+        client = connect(data)
+        try:
+            with pytest.raises(docker.errors.APIError):
+                client.api.pull(f"{host}:{server.server_address[1]}/image", tag="1")
+        finally:
+            client.close()
+            server.shutdown()
+    assert "/v2/" in asked
+
+
+def test_root_starts_an_engine_beside_that_of_the_system(folder: Callable[[], Path], tmp_path: Path) -> None:
+    theirs, ours = folder(), folder()
+    assert bootstrap(theirs, "engine").returncode == 0
+    (tmp_path / "socket").touch()
+    # In a mount namespace of its own the other engine is where that of a system is.
+    script = f"""set -e
+        mount --bind {run_folder(theirs)}/docker.sock {tmp_path}/socket
+        mount -t tmpfs tmpfs /run
+        ln -s {tmp_path}/socket /var/run/docker.sock
+        {SCRIPT} --data {ours} engine
+        cat {ours}/engine.json
+        {SCRIPT} --data {ours} down"""
+    result = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", script],
+        env={name: value for name, value in os.environ.items() if name not in {"DOCKER_HOST", "TOUCHSTONE_DATA"}},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["owned"] is True
+    connect(theirs).close()
 
 
 def test_an_engine_that_was_killed_is_replaced_and_its_containers_end(folder: Callable[[], Path]) -> None:
@@ -126,7 +236,7 @@ def test_an_engine_that_was_killed_is_replaced_and_its_containers_end(folder: Ca
     client = connect(data)
     start_container(client, "86399.75")
     client.close()
-    os.kill(int((run_folder(data) / "docker.pid").read_text()), signal.SIGKILL)
+    os.kill(engine_process(data), signal.SIGKILL)
     assert sleeping("86399.75")
 
     again = bootstrap(data, "engine")
@@ -150,7 +260,10 @@ def test_an_engine_that_is_not_ours_is_used_and_never_stopped(folder: Callable[[
     assert json.loads((ours / "engine.json").read_text()) == {"socket": address, "owned": False}
     end = bootstrap(ours, "down")
     assert end.returncode == 0 and "not ours" in end.stderr
-    connect(theirs).close()
+    assert not (ours / "engine.json").exists()
+    client = connect(theirs)
+    assert not Egress.of(ours, client).restricted
+    client.close()
 
 
 def test_an_engine_on_another_machine_is_refused_with_the_remedy(folder: Callable[[], Path]) -> None:
