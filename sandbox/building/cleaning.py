@@ -130,4 +130,5 @@ class Cleaning:
                     raise
                 logger.info("%s is in use and stays: %s", image, error.explanation)
                 return False
+        logger.info("removed image %s", image)
         return True
