@@ -43,7 +43,6 @@ _KNOWN = frozenset(
 """ONBUILD is not among them: an image of a task is nobody's base."""
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|git@|\S+\.git\b", re.IGNORECASE)
 _FLAG_OF_RUN = re.compile(r"RUN\s+(?:--\S+\s+)*--(network|security|device|mount)=", re.IGNORECASE)
-_HEREDOC = re.compile(r"<<-?\s*[\"']?[A-Za-z_]")
 _DIRECTIVE = re.compile(r"\A(?:\s*#.*\n)*?\s*#\s*(syntax|escape|check)\s*=", re.IGNORECASE)
 
 
@@ -149,12 +148,14 @@ def _checked(text: str, original: str) -> str:
 
 
 def _steps(text: str) -> list[str]:
-    """The instructions with single spaces, so that two that do the same are equal."""
-    return [" ".join(step.text.split()) for step in instructions(text)]
+    """The instructions with single spaces and their heredocs, so that two that do the same are equal."""
+    return [
+        "\n".join([" ".join(step.text.split()), *(one.body for one in step.heredocs)]) for step in instructions(text)
+    ]
 
 
 def _word(step: str) -> str:
-    return step.partition(" ")[0].upper()
+    return step.split(None, 1)[0].upper()
 
 
 def _of(steps: Sequence[str], word: str) -> list[str]:
@@ -163,10 +164,8 @@ def _of(steps: Sequence[str], word: str) -> list[str]:
 
 def _check_new(step: str) -> None:
     """An instruction that was not there before."""
-    if _word(step) not in _KNOWN or " " not in step:
+    if _word(step) not in _KNOWN or len(step.split(None, 1)) < 2:
         raise _Unusable(f"`{step[:_SHOWN]}` is no instruction")
-    if _HEREDOC.search(step) and _word(step) in {"RUN", "COPY", "ADD"}:
-        raise _Unusable(f"`{step[:_SHOWN]}` is a heredoc")
     if _word(step) == "ADD" and _REMOTE.search(step):
         raise _Unusable(f"`{step[:_SHOWN]}` adds an address")
     if match := _FLAG_OF_RUN.match(step):

@@ -103,7 +103,7 @@ LAST = "RUN make\n"
         (answer(REPAIRED + 'ADD ["https://example.invalid/a", "/a"]\n'), "adds an address"),
         (answer(REPAIRED + "RUN --network=host make check\n"), "the flag --network"),
         (answer(REPAIRED + "RUN --mount=type=bind,from=other,target=/m make\n"), "the flag --mount"),
-        (answer(REPAIRED + "RUN <<EOF\nmake check\nEOF\n"), "is a heredoc"),
+        (answer(REPAIRED + "RUN <<EOF\nmake check\n"), "`make check` is no instruction"),
         (answer(REPAIRED + "ONBUILD RUN make\n"), "is no instruction"),
         (answer(REPAIRED + "make check\n"), "is no instruction"),
         (answer(REPAIRED + "RUN\n"), "is no instruction"),
@@ -127,6 +127,12 @@ def test_an_answer_is_refused_for_a_named_reason(said: str, reason: str) -> None
 def test_what_was_refused_in_an_answer_may_stay_when_it_was_there_before() -> None:
     before = FAILED + "ADD https://example.invalid/a.tar /a\n"
     wanted = before + "RUN ldconfig -v\n"
+    assert model_repaired(ScriptedModel([answer(wanted)]), before, "", [], "c") == wanted
+
+
+def test_another_heredoc_is_another_dockerfile() -> None:
+    before = FAILED + "RUN <<EOF\nmake check\nEOF\n"
+    wanted = FAILED + "RUN <<EOF\nmake check || true\nEOF\n"
     assert model_repaired(ScriptedModel([answer(wanted)]), before, "", [], "c") == wanted
 
 
