@@ -1,4 +1,4 @@
-# The slim base of every image we make: Debian, apt made quick and small, certificates, and a handful of common tools.
+# The slim base of every image we make: Debian, apt made quick and small, certificates, Python and a handful of tools.
 ARG BASE
 FROM ${BASE}
 COPY certificates/ /usr/local/share/ca-certificates/
@@ -13,6 +13,6 @@ RUN echo force-unsafe-io > /etc/dpkg/dpkg.cfg.d/01-touchstone \
 # The package lists stay in the image: later layers install without an update, and all of one recipe see one state.
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    bash bzip2 ca-certificates file git less make patch procps unzip xz-utils > /dev/null \
+    bash bzip2 ca-certificates file git less make patch procps python3 unzip xz-utils > /dev/null \
  && update-ca-certificates > /dev/null \
  && apt-get clean
