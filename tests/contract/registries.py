@@ -1,4 +1,5 @@
-"""An image registry for tests: Debian's docker-registry, on the loopback device that an engine sees as its own."""
+"""An image registry for tests: Debian's docker-registry, on the loopback device that an engine sees as its own, or
+on this machine's address."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterable, Sequence
@@ -16,7 +18,8 @@ from sandbox.engine import address
 from sandbox.locks import exclusive
 
 PACKAGE = "docker-registry"
-_LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+)")
+_LISTENING = re.compile(r"listening on \S+:(\d+)")
+LOOPBACK = "127.0.0.1"
 
 
 def program(data: Path) -> Path:
@@ -44,18 +47,30 @@ def network_of(data: Path) -> Path:
     return Path(f"/proc/{pid}/ns/net")
 
 
+def own_address() -> str | None:
+    """An address of this machine that is not its loopback device's; None without any network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation; nothing is sent
+        except OSError:
+            return None
+        found = str(probe.getsockname()[0])
+    return None if found.startswith("127.") else found
+
+
 class TestRegistry:
-    """One storage, served at the same loopback address in each of some network namespaces."""
+    """One storage, served at the same address in each of some network namespaces."""
 
     __test__ = False
 
-    def __init__(self, binary: Path, folder: Path, networks: Iterable[Path]) -> None:
+    def __init__(self, binary: Path, folder: Path, networks: Iterable[Path], host: str = LOOPBACK) -> None:
         self._binary = binary
         self._folder = folder
         self._networks: list[Path] = []
         for network in networks:
             if not any(os.path.samefile(network, known) for known in self._networks):
                 self._networks.append(network)
+        self._host = host
         self._port = 0
         self._servers: list[subprocess.Popen[str]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +78,7 @@ class TestRegistry:
     @property
     def address(self) -> str:
         """`host:port`, the same in all namespaces and after a stop."""
-        return f"127.0.0.1:{self._port}"
+        return f"{self._host}:{self._port}"
 
     def start(self) -> None:
         """Serve. A port that is free in the first namespace is chosen once; the others are asked for the same."""

@@ -21,8 +21,8 @@ from sandbox.engine import connect
 from sandbox.errors import ImageMissing, SandboxUnavailable
 from sandbox.types import Limits
 from sandbox.verifier.verifier_runtime import VerifierRuntime
-from tests.contract.registries import TestRegistry, network_of, program
-from tests.integration.small_engines import shell_archive, small_engine
+from tests.contract.registries import TestRegistry, network_of, own_address, program
+from tests.integration.small_engines import import_shell, shell_archive, small_engine
 
 pytestmark = pytest.mark.docker
 
@@ -231,3 +231,32 @@ def test_a_sandbox_starts_on_an_image_that_only_the_registry_has(
         assert box.execute("echo $WORD", timeout_s=20).output == "kept\n"
     finally:
         box.close()
+
+
+def test_a_configured_registry_is_reached_by_the_only_way_out_of_an_engine_and_no_other_one_is(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can start an engine")
+    host = own_address()
+    if host is None:
+        pytest.skip("this machine has no address but its loopback device's")
+    networks = [Path("/proc/self/ns/net")]
+    configured, other = (TestRegistry(program(data_folder), tmp_path / name, networks, host) for name in ("a", "b"))
+    try:
+        configured.start()
+        other.start()
+        with small_engine(data_folder, registry=configured.address) as data:
+            client = connect(data)
+            image = import_shell(client)
+            registry = Registry(client, configured.address)
+            reference = registry.push(image)
+            with pytest.raises(RegistryUnreachable):
+                Registry(client, other.address).push(image)
+            client.images.remove(image, force=True)
+            assert registry.pull(image, reference)
+            assert client.api.inspect_image(image)["Id"] == image
+            client.close()
+    finally:
+        configured.stop()
+        other.stop()

@@ -20,15 +20,18 @@ PROGRAMS = {"bash": "bin/sh", "sleep": "bin/sleep", "cat": "bin/cat", "head": "b
 
 
 @contextmanager
-def small_engine(data_folder: Path, *, disk_mb: int | None = None) -> Iterator[Path]:
+def small_engine(data_folder: Path, *, disk_mb: int | None = None, registry: str | None = None) -> Iterator[Path]:
     """The data folder of a new engine beside the one in use, ended at the end.
 
-    With `disk_mb` its layers are on a disk of that size.
+    With `disk_mb` its layers are on a disk of that size; `registry` is the one that it is configured for.
     """
     with tempfile.TemporaryDirectory(dir=data_folder, prefix="engine-") as parent:
         data = Path(parent) / "data"
         layers = data / "docker"
         layers.mkdir(parents=True)
+        if registry is not None:
+            (data / "egress").mkdir()
+            (data / "egress" / "registry").write_text(registry)
         if disk_mb is not None:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk_mb}m", "tmpfs", str(layers)], check=True)
         try:
