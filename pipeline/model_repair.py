@@ -36,6 +36,9 @@ _SHOWN = 200
 _MOST_CHARACTERS = 30_000
 """A Dockerfile that is longer is neither asked about nor taken."""
 
+_NO_STEP_HELPS = frozenset(
+    {"base_missing", "base_unsupported", "context_invalid", "disk", "infrastructure", "secrets_needed"}
+)
 _KNOWN = frozenset(
     {"ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER"}
     | {"RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"}
@@ -53,8 +56,10 @@ class _Unusable(Exception):
 def rewritten(model: ChatModel, candidate: Candidate, build: ImageBuild, tree: Tree) -> Candidate | None:
     """A candidate with the model's Dockerfile in the place of one that failed; None when the model has none.
 
-    Raises what `model_repaired` raises.
+    It is not asked where no other step could help. Raises what `model_repaired` raises.
     """
+    if build.failure_class in _NO_STEP_HELPS:
+        return None
     language = candidate.recipe.repository.language if candidate.recipe else None
     dockerfile = model_repaired(model, candidate.spec.dockerfile, build.log_tail, list(tree.files), language)
     if dockerfile is None:

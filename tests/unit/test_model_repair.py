@@ -12,7 +12,7 @@ from pipeline.dockerfiles import Candidate
 from pipeline.llm.protocol import ModelUnavailable, PromptRefused
 from pipeline.llm.scripted import ScriptedModel
 from pipeline.model_repair import model_repaired, repair_name, rewritten
-from sandbox.types import ImageBuild, ImageSpec
+from sandbox.types import FailureClass, ImageBuild, ImageSpec
 
 FAILED = """\
 ARG VERSION=3.11
@@ -164,6 +164,18 @@ def test_a_rewritten_candidate_keeps_its_context_and_names_what_was_done(tmp_pat
     assert found.spec == spec.model_copy(update={"dockerfile": REPAIRED})
     assert found.repairs == ("bison", repair_name(model))
     assert "no bison" in model.asked[0][0].content and "Makefile" in model.asked[0][0].content
+
+
+@pytest.mark.parametrize("failure_class", ["base_missing", "infrastructure", "secrets_needed"])
+def test_a_model_is_not_asked_where_no_step_could_help(tmp_path: Path, failure_class: FailureClass) -> None:
+    archive = tmp_path / "tree.tar"
+    tarfile.open(archive, "w").close()
+    model = ScriptedModel([answer(REPAIRED)])
+    failed = ImageBuild(status="failed", failure_class=failure_class)
+    assert (
+        rewritten(model, Candidate("template", ImageSpec(name="jq", dockerfile=FAILED)), failed, Tree(archive)) is None
+    )
+    assert model.asked == []
 
 
 def test_the_row_names_the_model_and_the_wording() -> None:
