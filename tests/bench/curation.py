@@ -1,9 +1,10 @@
 """`make bench-curation`: images of repositories that no rule was written for. The last line is one JSON object.
 
 The repositories and their commits are training/experiments/image_curation/repositories.jsonl; `--mirrors` names a
-folder with a git clone of each as OWNER+NAME (or OWNER+NAME/repo), whose HEAD is that commit. What was built stays
-built, so a run may be ended and begun again. One line per repository goes to cells.jsonl beside the list, the figures
-to result.json.
+folder with a git clone of each as OWNER+NAME (or OWNER+NAME/repo), whose HEAD is that commit. Source packages of
+Debian, which somebody patched so that they build, are in packages.json and counted apart. What was built stays built,
+so a run may be ended and begun again. One line per repository goes to cells.jsonl beside the lists, the figures to
+result.json.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pipeline.checkout import CheckoutConfig
 from pipeline.image_report import image_report
 from pipeline.schemas import to_rows
 from pipeline.sources.local import LocalConfig, LocalPath, LocalSource
+from pipeline.sources.registry import RegistryConfig, RegistrySource
 from pipeline.stages.building import build
 from pipeline.stages.fetching import fetch
 from pipeline.stages.options import Options
@@ -85,23 +87,28 @@ def curate(shop: Workshop, chosen: Sequence[Listed], mirrors: Path, retry: Retry
         )
         for one in chosen
     ]
-    source = LocalSource(LocalConfig(paths=tuple(paths)), CheckoutConfig(), mirrors)
-    repositories = list(source.repositories(None))
+    clones = LocalSource(LocalConfig(paths=tuple(paths)), CheckoutConfig(), mirrors)
+    fetcher = shop.bases().toolchain("fetch")
+    packages = RegistryConfig(packages=EXPERIMENT / "packages.json")
+    sources = [clones, RegistrySource(packages, CheckoutConfig(), shop.backend(), lambda: fetcher.digest)]
+    repositories = [repository for source in sources for repository in source.repositories(None)]
     options = Options(workers=shop.settings.workers, retry=retry)
-    fetch(shop.store(), repositories, [source], shop.trees, options)
+    fetch(shop.store(), repositories, sources, shop.trees, options)
     there = fetched(shop.store(), repositories)
     score(shop.store(), there, shop.trees, shop.scorer(), options)
     build(shop.store(), there, shop.trees, shop.workbench(), options)
-    return {repository.full_name.split("/")[-1]: repository for repository in repositories}
+    return {repository.full_name: repository for repository in repositories}
 
 
 def cells(shop: Workshop, chosen: Iterable[Listed], repositories: Mapping[str, Repository]) -> list[dict[str, object]]:
-    """One outcome per listed repository, in the order of the list."""
+    """One outcome per repository, packages last."""
     scores = {row["repository_id"]: row["score"] for row in to_rows(shop.store().current("scores"))}
     rows = to_rows(shop.store().current("image_builds"))
+    known = {f"local/{one.name}": one for one in chosen}
     found = []
-    for one in chosen:
-        repository_id = repositories[one.name].repository_id
+    for full_name, repository in repositories.items():
+        one = known.get(full_name) or Listed(full_name, repository.commit, repository.language, has_dockerfile=False)
+        repository_id = repository.repository_id
         tried = [row for row in rows if row["repository_id"] == repository_id]
         found.append(
             {
@@ -158,7 +165,9 @@ def main() -> None:
     with ProgressBars(Console(stderr=True, log_path=False)):
         repositories = curate(shop, chosen, options.mirrors, options.retry)
     found = cells(shop, chosen, repositories)
-    result = {**shares(found), "with_dockerfile": own_dockerfiles(found)}
+    clones = [cell for cell in found if not str(cell["full_name"]).startswith("debian/")]
+    packages = [cell for cell in found if cell not in clones]
+    result = {**shares(clones), "with_dockerfile": own_dockerfiles(clones), "packages": shares(packages)}
     if options.first is None:
         report = image_report(shop.store()).model_dump()
         kept = ("by_language", "by_strategy", "by_failure_class", "build_seconds", "tests_run", "tests_ok")
