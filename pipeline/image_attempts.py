@@ -18,6 +18,7 @@ from pipeline.checkout import Tree
 from pipeline.dockerfiles import Candidate, candidates
 from pipeline.recipes import Toolchain
 from pipeline.repairs import repaired
+from pipeline.smoke.check import check_image
 from pipeline.types import ImageCheck, Record, Repository
 from sandbox.errors import ImageUnusable
 from sandbox.protocol import Backend
@@ -107,7 +108,6 @@ def _try(repository: Repository, tree: Tree, candidate: Candidate, bench: Workbe
 
 def sandbox_check(backend: Backend, config: CurationConfig) -> Callable[[Repository, Tree, str], ImageCheck]:
     """The check that runs an image in a sandbox of `backend`, as an agent would have it."""
-    from pipeline.smoke import check_image
 
     def check(repository: Repository, tree: Tree, image_id: str) -> ImageCheck:
         try:

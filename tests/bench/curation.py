@@ -24,6 +24,7 @@ from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
 from pipeline.image_report import image_report
 from pipeline.schemas import to_rows
+from pipeline.sources import Source
 from pipeline.sources.local import LocalConfig, LocalPath, LocalSource
 from pipeline.sources.registry import RegistryConfig, RegistrySource
 from pipeline.stages.building import build
@@ -90,7 +91,7 @@ def curate(shop: Workshop, chosen: Sequence[Listed], mirrors: Path, retry: Retry
     clones = LocalSource(LocalConfig(paths=tuple(paths)), CheckoutConfig(), mirrors)
     fetcher = shop.bases().toolchain("fetch")
     packages = RegistryConfig(packages=EXPERIMENT / "packages.json")
-    sources = [clones, RegistrySource(packages, CheckoutConfig(), shop.backend(), lambda: fetcher.digest)]
+    sources: list[Source] = [clones, RegistrySource(packages, CheckoutConfig(), shop.backend(), lambda: fetcher.digest)]
     repositories = [repository for source in sources for repository in source.repositories(None)]
     options = Options(workers=shop.settings.workers, retry=retry)
     fetch(shop.store(), repositories, sources, shop.trees, options)
