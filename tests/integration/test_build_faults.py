@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -203,6 +205,56 @@ class TestFullDisk:
         assert {needed_one, recent} <= there
         assert places(data) == []
 
+    def test_space_is_made_of_caches_before_any_image_goes(self, client: docker.DockerClient, data: Path) -> None:
+        room = Room(client, data, keep=set)
+        builder = builder_of(client, data, room)
+        kept = build(builder, "RUN echo old > /old", SMALL)
+        aged(data, str(kept.digest), LONG_AGO_S)
+        unnamed(client)
+        assert client.api.images(filters={"dangling": True})
+        if client_command() is not None:
+            made = build(builder, "RUN --mount=type=cache,target=/c head -c 12000000 /dev/urandom > /c/a", SMALL)
+            assert made.builder == "buildkit"
+            assert cache_bytes(client) > 12_000_000
+        wanted = free_mb(data) + 6
+        assert build(builder, "RUN echo newer > /new", BuildLimits(disk_mb=wanted)).status == "built"
+        assert cache_bytes(client) < 12_000_000
+        assert kept.digest in {image.id for image in client.images.list()}
+
+    def test_in_an_engine_of_somebody_else_only_our_own_images_go(
+        self, client: docker.DockerClient, data: Path
+    ) -> None:
+        record = data / "engine.json"
+        ours = record.read_text()
+        builder = builder_of(client, data, Room(client, data))
+        made = build(builder, "RUN echo ours > /ours", SMALL)
+        aged(data, str(made.digest), LONG_AGO_S)
+        theirs = {unnamed(client), str(client.images.get("shell:1").id)}
+        for image in theirs:
+            aged(data, image, LONG_AGO_S)
+        record.write_text(json.dumps(json.loads(ours) | {"owned": False}))
+        try:
+            Room(client, data, keep=set).clean(DISK_MB * 2)
+        finally:
+            record.write_text(ours)
+        there = {image["Id"] for image in client.api.images(all=True)}
+        assert made.digest not in there
+        assert theirs <= there
+
+
+def unnamed(client: docker.DockerClient) -> str:
+    """Id of an image that has lost its name to another one."""
+    name = f"lost-{secrets.token_hex(4)}"
+    lost = import_shell(client, name)
+    client.api.tag("shell:1", name, "1", force=True)
+    client.api.remove_image(f"{name}:1", noprune=True)
+    return lost
+
+
+def cache_bytes(client: docker.DockerClient) -> int:
+    """Size of BuildKit's cache."""
+    return sum(int(one["Size"]) for one in client.api.df()["BuildCache"] or ())
+
 
 def free_mb(data: Path) -> int:
     found = os.statvfs(data / "docker")
@@ -212,6 +264,7 @@ def free_mb(data: Path) -> int:
 def aged(data: Path, image: str, seconds: float) -> None:
     """Set when an image was used last."""
     mark = data / "images" / "used" / image.removeprefix("sha256:")
+    mark.touch()
     then = time.time() - seconds
     os.utime(mark, (then, then))
 
