@@ -107,7 +107,7 @@ class ImageBuilder:
             builder="buildkit" if made.buildkit else "classic",
             tag=f"touchstone/image:{_hash(content)}",
             declared=configured,
-            platform_arguments={} if made.buildkit else made.arguments,
+            platform_arguments=made.arguments,
             substituted=any(base.substituted for base in bases.values()),
         )
 
@@ -214,7 +214,7 @@ class _Plan:
     declared: dict[str, str]
     """Build arguments that every stage gets a declaration of."""
     platform_arguments: dict[str, str]
-    """Those that the Dockerfile itself declares and BuildKit would fill."""
+    """Those that the Dockerfile itself declares; BuildKit fills them too, but not all that are declared twice."""
     substituted: bool
 
 
