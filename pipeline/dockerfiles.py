@@ -8,20 +8,46 @@ recipes.py, what is tried after a failure in repairs.py, which packages a tree a
 
 from __future__ import annotations
 
+import logging
 import re
-import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pipeline import own_dockerfile
 from pipeline.checkout import Tree
-from pipeline.prerequisites import prerequisites
+from pipeline.prerequisites import go_packages, prerequisites
 from pipeline.recipes import Recipe, Toolchain, clean_step, ignore_files, render, spec_of, text_of, workdir_of
+from pipeline.toolchain_versions import version_for
 from pipeline.types import Language, Repository
 from sandbox.types import ImageSpec
 
+logger = logging.getLogger(__name__)
+
 Strategy = Literal["own_dockerfile", "template", "repaired", "model"]
+
+TEMPLATE_OF: Mapping[Language, str] = {
+    "c": "c",
+    "cpp": "c",
+    "go": "go",
+    "html": "npm",
+    "java": "java",
+    "javascript": "npm",
+    "php": "php",
+    "python": "python",
+}
+# What marks the folder of a project where the root of the tree is none.
+_MARKS: Mapping[str, tuple[str, ...]] = {
+    "go": ("go.mod",),
+    "npm": ("package.json",),
+    "php": ("composer.json",),
+    "python": ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
+}
+_ASIDE = re.compile(
+    r"(^|/)(tests?|testdata|fixtures|examples?|samples?|docs?|demos?|vendor|node_modules|third_party|\.[^/]+)(/|$)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +62,6 @@ class Candidate:
     """Names of the rules that changed it, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """`template` is taken for a tree of one of the `languages` that has one of the `files` (any tree when empty)."""
-
-    languages: tuple[Language, ...]
-    files: tuple[str, ...]
-    template: str
-    packages: tuple[str, ...] = ()
-    """Debian packages that the template needs and the toolchain may lack."""
-
-
-# The first rule that fits counts.
-_RULES = (
-    _Rule(("python",), (), "python"),
-    _Rule(("javascript", "html"), (), "npm"),
-    _Rule(("php",), (), "php", packages=("phpab",)),
-    _Rule(("java",), (), "java"),
-    _Rule(("go",), ("debian/control",), "go-debian"),
-    _Rule(("go",), ("go.mod",), "go-modules"),
-    _Rule(("c", "cpp"), ("CMakeLists.txt",), "cmake", packages=("cmake",)),
-    _Rule(("c", "cpp"), ("configure", "configure.ac", "configure.in", "autogen.sh"), "autotools"),
-    _Rule(("c", "cpp"), ("meson.build",), "meson", packages=("meson", "ninja-build")),
-    _Rule(("c", "cpp"), ("Makefile", "makefile", "GNUmakefile"), "make"),
-    _Rule(("go", "c", "cpp"), (), "plain"),
-)
-_EXTRAS = ("cli", "test", "tests")
-
-
 def candidates(repository: Repository, tree: Path, toolchain: Toolchain) -> list[Candidate]:
     """What to try for `repository`, in this order, until one builds.
 
@@ -72,36 +70,50 @@ def candidates(repository: Repository, tree: Path, toolchain: Toolchain) -> list
     """
     files = Tree(tree)
     found: list[Candidate] = []
-    if (own := own_dockerfile.find(files)) is not None:
-        ignore = ignore_files(files)
+    ignore = ignore_files(files)
+    for own in own_dockerfile.find_all(files):
         text = own_dockerfile.extend(files, own, workdir_of(repository), clean_step(repository, ignore))
         found.append(Candidate("own_dockerfile", spec_of(repository, tree, text, ignore)))
     recipe = recipe_of(repository, files)
-    found.append(Candidate("template", spec_of(repository, tree, *render(recipe, files, toolchain)), recipe))
+    try:
+        rendered = render(recipe, files, toolchain)
+    except ValueError as error:
+        logger.info("%s: %s; the usual toolchain is taken", repository.full_name, error)
+        recipe = replace(recipe, version=None)
+        rendered = render(recipe, files, toolchain)
+    found.append(Candidate("template", spec_of(repository, tree, *rendered), recipe))
     return found
 
 
 def recipe_of(repository: Repository, tree: Tree) -> Recipe:
     """The template that fits the tree and what it asks for."""
-    rule = _rule(repository.language, tree)
-    control = text_of(tree, "debian/control")
-    return Recipe(
+    language = repository.language
+    template = TEMPLATE_OF[language]
+    folder = _folder(template, tree)
+    recipe = Recipe(
         repository=repository,
-        template=rule.template,
-        packages=frozenset({*rule.packages, *prerequisites(repository.language, tree)}),
-        words=(
-            ("extras", _extras(tree)),
-            ("import_path", _import_path(control, text_of(tree, "go.mod")) or repository.name),
-        ),
+        template=template,
+        version=version_for(language, tree, folder),
+        packages=frozenset(prerequisites(language, tree)),
+        folder=folder,
     )
+    if language == "php":
+        return recipe.with_packages("phpab")
+    if language == "go":
+        go_mod = text_of(tree, f"{folder}/go.mod" if folder else "go.mod")
+        path = _import_path(text_of(tree, "debian/control"), go_mod) or repository.name
+        return recipe.with_words(import_path=path, libraries=" ".join(go_packages(tree)))
+    return recipe
 
 
-def _rule(language: Language, tree: Tree) -> _Rule:
-    return next(
-        rule
-        for rule in _RULES
-        if language in rule.languages and (not rule.files or any(name in tree.files for name in rule.files))
-    )
+def _folder(template: str, tree: Tree) -> str:
+    """The folder of the project: the root where that says what it is, else the only likely one below it."""
+    marks = _MARKS.get(template, ())
+    if not marks or any(name in tree.files for name in marks):
+        return ""
+    found = {name.rpartition("/")[0] for name in tree.files if name.rpartition("/")[2] in marks}
+    likely = [one for one in found if one.count("/") <= 1 and not _ASIDE.search(one)]
+    return min(likely, key=lambda one: (one.count("/"), one), default="")
 
 
 def _import_path(control: str, go_mod: str) -> str:
@@ -109,13 +121,3 @@ def _import_path(control: str, go_mod: str) -> str:
     found = re.search(r"^XS-Go-Import-Path:\s*([\w.~/-]+)", control, re.MULTILINE)
     found = found or re.search(r"^module\s+\"?([\w.~/-]+)", go_mod, re.MULTILINE)
     return found[1] if found else ""
-
-
-def _extras(tree: Tree) -> str:
-    """The optional dependencies that make the documented programs and the tests work, as pip writes them."""
-    try:
-        project = tomllib.loads(text_of(tree, "pyproject.toml")).get("project", {})
-    except tomllib.TOMLDecodeError:
-        return ""  # pip will say what is wrong with it, on the row of the build.
-    chosen = [name for name in _EXTRAS if name in project.get("optional-dependencies", {})]
-    return f"[{','.join(chosen)}]" if chosen else ""

@@ -20,12 +20,15 @@ TEMPLATES = Path(__file__).with_name("templates")
 _MAX_TEXT = 2**20
 """Bytes read of a file that decides something."""
 
-SCRIPTS: Mapping[str, tuple[str, ...]] = {
-    "npm": ("install_npm.js",),
-    "python": ("install_python.py",),
-    "php": ("install.php",),
+SCRIPTS: Mapping[str, str] = {
+    "c": "build_c.py",
+    "go": "build_go.py",
+    "java": "build_java.py",
+    "npm": "install_npm.js",
+    "php": "install.php",
+    "python": "install_python.py",
 }
-"""Files of `templates/` that a template runs from /tmp."""
+"""The file of `templates/` that a template runs from /tmp."""
 
 _HEAD = """\
 FROM @toolchain@
@@ -130,10 +133,8 @@ def render(recipe: Recipe, tree: Tree, toolchain: Toolchain) -> tuple[str, dict[
     repository = recipe.repository
     language = repository.language
     ignore = ignore_files(tree)
-    scripts = {
-        f".touchstone/{name}": (TEMPLATES / name).read_text(encoding="utf-8")
-        for name in SCRIPTS.get(recipe.template, ())
-    }
+    script = SCRIPTS[recipe.template]
+    scripts = {f".touchstone/{script}": (TEMPLATES / script).read_text(encoding="utf-8")}
     steps = [*(f"mv {path} /tmp/" for path in scripts), clean_step(repository, ignore), _PYTHON]
     packages = " ".join(sorted(recipe.packages))
     workdir = workdir_of(repository)
@@ -147,6 +148,7 @@ def render(recipe: Recipe, tree: Tree, toolchain: Toolchain) -> tuple[str, dict[
         "folder": recipe.folder or ".",
         "name": repository.name,
         "options": "",
+        "modules": "",
         **dict(recipe.words),
     }
     text = _HEAD + (TEMPLATES / f"{recipe.template}.Dockerfile").read_text(encoding="utf-8")

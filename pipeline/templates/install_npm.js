@@ -58,11 +58,11 @@ function other(manager, description) {
   if (manager === "pnpm") {
     const lock = /lockfileVersion: '?([\d.]+)/.exec(fs.readFileSync(path.join(copy, "pnpm-lock.yaml"), "utf8"));
     const usual = Number(lock && lock[1]) < 6 ? "7" : Number(lock && lock[1]) < 9 ? "8" : "9";
-    return run(`npm install -g pnpm@${asked && asked[1] === "pnpm" && !(major < 22 && Number(asked[2].split(".")[0]) > 10) ? asked[2] : usual}`, 120);
+    return run(`npm install -g --prefix /usr/local pnpm@${asked && asked[1] === "pnpm" && !(major < 22 && Number(asked[2].split(".")[0]) > 10) ? asked[2] : usual}`, 120);
   }
   const berry = /^__metadata:/m.test(fs.readFileSync(path.join(copy, "yarn.lock"), "utf8"));
-  if (!berry) return run("npm install -g yarn@1", 120);
-  return run(`npm install -g @yarnpkg/cli-dist@${asked && asked[1] === "yarn" ? asked[2] : "3"} --force`, 120);
+  if (!berry) return run("npm install -g --prefix /usr/local yarn@1", 120);
+  return run(`npm install -g --prefix /usr/local @yarnpkg/cli-dist@${asked && asked[1] === "yarn" ? asked[2] : "3"} --force`, 120);
 }
 
 function install(description) {
@@ -73,12 +73,12 @@ function install(description) {
   const ways = [];
   if (lock && !options.has("--use-only")) {
     if (exists("pnpm-lock.yaml")) {
-      ways.push(() => other("pnpm", description) && (run("pnpm install --ignore-scripts --frozen-lockfile --config.node-linker=hoisted", 200) || run("pnpm install --ignore-scripts --no-frozen-lockfile --config.node-linker=hoisted --config.strict-peer-dependencies=false", 200)));
+      ways.push(() => other("pnpm", description) && (run("pnpm install --ignore-scripts --frozen-lockfile --config.node-linker=hoisted", 150) || run("pnpm install --ignore-scripts --no-frozen-lockfile --config.node-linker=hoisted --config.strict-peer-dependencies=false", 200)));
     } else if (exists("package-lock.json") || exists("npm-shrinkwrap.json")) {
-      ways.push(() => run(`npm ci ${everything}`, 240));
+      ways.push(() => run(`npm ci ${everything}`, 150));
     } else if (exists("yarn.lock")) {
       const berry = /^__metadata:/m.test(fs.readFileSync(path.join(copy, "yarn.lock"), "utf8"));
-      ways.push(() => other("yarn", description) && (berry ? run("yarn install", 240) : run("yarn install --ignore-scripts --ignore-engines --non-interactive --frozen-lockfile --network-timeout 60000 || yarn install --ignore-scripts --ignore-engines --non-interactive", 240)));
+      ways.push(() => other("yarn", description) && (berry ? run("yarn install", 150) : run("yarn install --ignore-scripts --ignore-engines --non-interactive --frozen-lockfile --network-timeout 60000 || yarn install --ignore-scripts --ignore-engines --non-interactive", 150)));
     }
   }
   const unlocked = () => {
@@ -86,7 +86,7 @@ function install(description) {
     withoutForeign(description);
     write(description);
   };
-  if (!options.has("--use-only")) ways.push(() => { unlocked(); return run(`npm install ${everything}`, 200); });
+  if (!options.has("--use-only")) ways.push(() => { unlocked(); return run(`npm install ${everything}`, 150); });
   // npm resolves, and so fails on, what it omits: development dependencies are taken out before.
   ways.push(() => { unlocked(); write({ ...description, devDependencies: {} }); return run(`npm install --omit=dev ${everything}`, 200); });
   return ways.some((way) => way());

@@ -29,10 +29,16 @@ def make(tmp_path: Path) -> Make:
         tree = [Member(name, "file", len(data), read=lambda data=data: data) for name, data in contents.items()]  # type: ignore[misc]
         checkout = store(repository, collect(tree, CheckoutConfig()), tmp_path)
         tree = tmp_path / f"{checkout.tree_sha256}.tar"
-        made = candidates(repository, tree, lambda name, version=None: f"toolchain/{name}:{version or 1}")
+        made = candidates(repository, tree, toolchain)
         return [(candidate.strategy, candidate.spec) for candidate in made]
 
     return of
+
+
+def toolchain(language: Language, version: str | None = None) -> str:
+    if version == "9.9":
+        raise ValueError("there is no such version")
+    return f"toolchain/{language}:{version or 1}"
 
 
 def own(make: Make, files: dict[str, str | bytes]) -> str:
@@ -143,24 +149,22 @@ def test_template_needs_no_newer_builder(path: Path) -> None:
     assert not re.search(r"<<|--mount|--chmod|--link|# *syntax", path.read_text())
 
 
-@pytest.mark.parametrize(
-    ("files", "language", "line"),
-    [
-        (["CMakeLists.txt", "Makefile", "configure"], "c", "cmake --install"),
-        (["configure.ac", "Makefile"], "c", "./configure --prefix"),
-        (["meson.build", "Makefile"], "cpp", "meson install"),
-        (["GNUmakefile"], "cpp", "make prefix=/usr/local"),
-        (["go.mod"], "go", "go mod download"),
-        (["package.json"], "html", "npm ci"),
-    ],
-)
-def test_files_of_the_tree_choose_the_build(make: Make, files: list[str], language: Language, line: str) -> None:
-    assert line in template(make, dict.fromkeys(files, ""), language)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_script_of_a_template_comes_beside_the_tree_and_leaves_the_image(make: Make, language: Language) -> None:
+    spec = make({"README.md": ""}, language)[-1][1]
+    (script,) = (path.removeprefix(".touchstone/") for path in spec.context_files)
+    assert f"mv .touchstone/{script} /tmp/ && rm -rf .touchstone " in spec.dockerfile
+    assert re.search(rf"&& rm .*/tmp/{re.escape(script)}", spec.dockerfile)
 
 
-def test_tree_without_a_known_build_gets_the_tools_only(make: Make) -> None:
-    written = template(make, {"main.c": ""}, "c")
-    assert written.rstrip().splitlines()[-1].startswith("#")
+def test_project_in_a_folder_is_built_there_where_the_root_is_none(make: Make) -> None:
+    files: dict[str, str | bytes] = {"web/package.json": "{}", "docs/a/package.json": "{}", "README.md": ""}
+    assert "cp -a /workspace/thing/web " in template(make, files, "javascript")
+    assert "cp -a /workspace/thing " in template(make, files | {"package.json": "{}"}, "javascript")
+
+
+def test_toolchain_that_cannot_be_had_gives_way_to_the_usual_one(make: Make, tmp_path: Path) -> None:
+    assert template(make, {"go.mod": "module a.org/b\ngo 9.9\n"}, "go").startswith("FROM toolchain/go:1\n")
 
 
 CONTROL = """Source: thing
@@ -183,15 +187,19 @@ def test_libraries_of_debian_build_depends_are_installed_and_packaging_is_not(ma
     assert packages(written) == ["junit4", "libbar-dev", "libc++-dev", "libfoo-dev"]
 
 
-def test_go_tree_with_packaging_stands_in_the_gopath_under_its_import_path(make: Make) -> None:
-    written = template(make, {"debian/control": CONTROL, "go.mod": "module other.org/x\n"}, "go")
-    assert "ln -s /workspace/thing /root/go/src/example.org/some/thing" in written
-    assert "GO111MODULE=off" in written
+def test_go_tree_is_built_under_the_import_path_of_its_packaging_or_else_of_its_module(make: Make) -> None:
+    files: dict[str, str | bytes] = {"debian/control": CONTROL, "go.mod": "module other.org/x\n"}
+    assert "build_go.py example.org/some/thing " in template(make, files, "go")
+    files["debian/control"] = "Source: x\n"
+    assert "build_go.py other.org/x " in template(make, files, "go")
 
 
-def test_go_tree_with_packaging_that_names_no_import_path_takes_that_of_its_module(make: Make) -> None:
-    written = template(make, {"debian/control": "Source: x\n", "go.mod": "module other.org/x/v2\n"}, "go")
-    assert "ln -s /workspace/thing /root/go/src/other.org/x/v2" in written
+def test_libraries_of_go_are_asked_for_by_the_names_that_debian_gives_them(make: Make) -> None:
+    module = "module a.org/b\nrequire (\n\tgithub.com/Spf13/pflag v1.0.5 // indirect\n\tgopkg.in/yaml.v3 v3.0.1\n)\n"
+    module += "require golang.org/x/sys v0.1.0\n"
+    written = template(make, {"go.mod": module}, "go")
+    for name in ("golang-github-spf13-pflag-dev", "golang-gopkg-yaml.v3-dev", "golang-golang-x-sys-dev"):
+        assert f" {name} " in written.replace("\n", " ")
 
 
 def test_packaging_is_taken_out_of_debian_packages_and_left_in_other_trees(make: Make) -> None:
@@ -203,32 +211,63 @@ def test_packaging_is_taken_out_of_debian_packages_and_left_in_other_trees(make:
 def test_library_that_a_source_text_asks_for_is_installed(make: Make) -> None:
     sources: dict[str, str | bytes] = {
         "Makefile": "",
-        "a.c": "# include <curl/curl.h>\n",
-        "tests/b.c": "#include <zlib.h>",
+        "a.c": '# include <curl/curl.h>\n#include "zlib.h"\n',
+        "zlib.h": "",
+        "tests/b.c": "#include <lzma.h>",
     }
     assert packages(template(make, sources, "c")) == ["libcurl4-openssl-dev"]
 
 
-def test_extras_for_programs_and_tests_are_installed(make: Make) -> None:
-    project = '[project]\nname = "x"\n[project.optional-dependencies]\ndocs = []\ntest = []\ncli = []\n'
-    assert "wanted='.[cli,test]'" in template(make, {"pyproject.toml": project}, "python")
+@pytest.mark.parametrize(
+    ("files", "language", "package"),
+    [
+        ({"CMakeLists.txt": "find_package(ZLIB REQUIRED)"}, "c", "zlib1g-dev"),
+        ({"CMakeLists.txt": "FetchContent_Declare(googletest URL x)"}, "cpp", "libgtest-dev"),
+        ({"CMakeLists.txt": "pkg_check_modules(GLIB REQUIRED glib-2.0)"}, "c", "libglib2.0-dev"),
+        ({"configure.ac": "PKG_CHECK_MODULES([X], [libuv >= 1.0])"}, "c", "libuv1-dev"),
+        ({"configure.ac": "AX_CXX_COMPILE_STDCXX"}, "c", "autoconf-archive"),
+        ({"meson.build": "dependency('json-c')"}, "c", "libjson-c-dev"),
+        ({".gitmodules": "\turl = ../fmt.git\n", "a.cc": ""}, "cpp", "libfmt-dev"),
+        ({"A.java": "import static com.google.common.base.X.y;"}, "java", "libguava-java"),
+        ({"composer.json": '{"require": {"ext-pdo_mysql": "*"}}'}, "php", "php-mysql"),
+        ({"composer.json": '{"require": {"psr/log": "1"}}'}, "php", "php-psr-log"),
+        ({"requirements.txt": "psycopg2==2.8\n"}, "python", "libpq-dev"),
+    ],
+)
+def test_package_that_a_build_file_asks_for_is_installed(
+    make: Make, files: dict[str, str | bytes], language: Language, package: str
+) -> None:
+    assert package in packages(template(make, files, language))
 
 
-def test_broken_project_file_is_left_to_pip(make: Make) -> None:
-    assert "wanted='.'" in template(make, {"pyproject.toml": b"[project\xff"}, "python")
+@pytest.mark.parametrize(
+    ("files", "language", "version"),
+    [
+        ({"go.mod": "module a.org/b\ngo 1.23.1\n"}, "go", "1.23"),
+        ({"go.mod": "module a.org/b\ngo 1.17\n"}, "go", "1"),
+        ({"pom.xml": "<maven.compiler.release>21</maven.compiler.release>"}, "java", "21"),
+        ({"pom.xml": "<java.version>1.8</java.version>"}, "java", "1"),
+        ({"package.json": '{"engines": {"node": ">=22.12"}}'}, "javascript", "22"),
+        ({"package.json": '{"engines": {"node": "^18 || >=20"}}'}, "javascript", "1"),
+        ({"pyproject.toml": 'requires-python = ">=3.12"'}, "python", "3.13"),
+        ({"setup.py": "python_requires='>=3.6, <3.10'"}, "python", "3.9"),
+        ({"pyproject.toml": 'requires-python = ">=3.9"'}, "python", "1"),
+        ({"composer.json": '{"require": {"php": "^8.3"}}'}, "php", "8.4"),
+        ({"composer.json": '{"require": {"php": "^7.2 || ^8.0"}}'}, "php", "1"),
+    ],
+)
+def test_toolchain_is_as_new_as_the_tree_asks_for(
+    make: Make, files: dict[str, str | bytes], language: Language, version: str
+) -> None:
+    assert template(make, files, language).startswith(f"FROM toolchain/{language}:{version}\n")
 
 
 def test_name_of_the_repository_is_made_safe_for_paths(make: Make) -> None:
     assert "COPY . /workspace/some--thing\n" in template(make, {"a": ""}, "c", "owner/Some; Thing")
 
 
-def test_scripts_of_a_template_come_beside_the_tree(make: Make) -> None:
-    spec = make({"package.json": "{}"}, "javascript")[-1][1]
-    assert set(spec.context_files) == {".touchstone/link.js"}
-    assert "mv .touchstone/link.js /tmp/ && rm -rf .touchstone " in spec.dockerfile
-
-
 def test_dockerignore_ignores_nothing_and_stands_in_the_tree_again(make: Make) -> None:
     for _, spec in make({"Dockerfile": "FROM debian", ".dockerignore": "*.md"}):
-        assert spec.context_files == {".dockerignore": "", ".touchstone/dockerignore": "*.md"}
+        assert spec.context_files[".dockerignore"] == ""
+        assert spec.context_files[".touchstone/dockerignore"] == "*.md"
         assert "mv -f .touchstone/dockerignore .dockerignore && rm -rf .touchstone " in spec.dockerfile

@@ -1,0 +1,156 @@
+"""Builds and installs the Go project in the current folder.
+
+Usage: build_go.py IMPORT-PATH [--newer=SUITE] PACKAGE …
+
+Modules come from vendor/ or the configured proxy. Where neither has them, the libraries of Debian do: PACKAGE … are
+those that the imports may mean, and the tree then stands in a GOPATH, without versions. With --newer they come from a
+later release of Debian. Programs and packages that cannot be built are named; it fails when nothing else is left.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+GOCODE = Path("/usr/share/gocode/src")
+GOPATH = Path("/root/go/src")
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def go(*arguments: str, limit: int = 300, quiet: bool = False) -> tuple[bool, str]:
+    """Whether it worked, and what it printed."""
+    try:
+        done = subprocess.run(
+            ["go", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit,
+            text=True,
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        return False, "it took too long"
+    if done.returncode and not quiet:
+        say("$ go", *arguments[:6])
+        say(done.stdout[-2500:])
+    return done.returncode == 0, done.stdout
+
+
+def setting(**values: str) -> None:
+    go("env", "-w", *(f"{name}={value}" for name, value in values.items()))
+
+
+def shell(command: str) -> str:
+    return subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+def install_libraries(wanted: list[str], suite: str) -> None:
+    if not wanted:
+        return
+    option = ""
+    if suite:
+        # Of the later release only what is a library of sources is taken.
+        sources = "/etc/apt/sources.list.d/newer.list"
+        shell(
+            "{ cat /etc/apt/sources.list.d/*.sources 2> /dev/null | sed -n 's/^URIs: *//p' | head -n 1;"
+            " sed -n 's/^deb \\(\\[[^]]*\\] \\)*\\([^ ]*\\) .*/\\2/p' /etc/apt/sources.list; } | head -n 1"
+            f" | sed 's/.*/deb & {suite} main/' > {sources}; apt-get update -qq"
+        )
+        option = f"-t {suite}"
+    known = set(shell("apt-cache pkgnames").split())
+    names = [name for name in wanted if name in known]
+    say("no package of Debian:", *[name for name in wanted if name not in known])
+    command = f"DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends {option} "
+    said = shell(command + " ".join(names) + " || echo FAILED")
+    if "FAILED" in said:
+        say(said[-500:])
+        for name in names:
+            shell(command + name)
+
+
+def stand_in_gopath(import_path: str) -> None:
+    """The tree under its import path, and every library whose module path ends in a version that its folder lacks."""
+    place = GOPATH / import_path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.exists():
+        place.symlink_to(Path.cwd())
+    for description in GOCODE.rglob("go.mod"):
+        found = re.search(r'^module\s+"?([\w.~/-]+)', description.read_text(errors="replace"), re.MULTILINE)
+        if found and not (GOCODE / found[1]).exists() and not (GOPATH / found[1]).exists():
+            (GOPATH / found[1]).parent.mkdir(parents=True, exist_ok=True)
+            (GOPATH / found[1]).symlink_to(description.parent)
+    setting(GO111MODULE="off", GOPATH=f"/root/go:{GOCODE.parent}")
+
+
+def build() -> bool:
+    """Whether anything could be built; programs go to /usr/local/bin."""
+    _, said = go("list", "-e", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Dir}}", "./...", quiet=True)
+    rows = [line.split("\t") for line in said.splitlines() if line.count("\t") == 2]
+    skipped = re.compile(r"/(_?examples?|testdata|tests?|hack|tools?|docs?|benchmarks?|internal/tools)(/|$)")
+    rows = [row for row in rows if row[1]]
+    everything, _ = go("build", "./...", limit=400)
+    programs = [row for row in rows if row[1] == "main"]
+    main = [row for row in programs if not skipped.search(row[2].removeprefix(str(Path.cwd())) + "/")] or programs
+    installed = []
+    for row in main:
+        target = f"/usr/local/bin/{program_name(row)}"
+        done = subprocess.run(
+            ["go", "build", "-o", target, "."], cwd=row[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        if done.returncode == 0:
+            installed.append(row)
+        else:
+            say("program", row[0], "cannot be built:", done.stdout[-600:])
+    if main:
+        return bool(installed)
+    if everything:
+        return bool(rows)
+    libraries = [row for row in rows if not skipped.search(row[2])]
+    good = [
+        row
+        for row in libraries
+        if subprocess.run(
+            ["go", "build", "."], cwd=row[2], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).returncode
+        == 0
+    ]
+    say("packages that can be built:", *(row[0] for row in good))
+    return len(good) * 2 >= len(libraries) and bool(good)
+
+
+def program_name(row: list[str]) -> str:
+    name = row[2].rstrip("/").rpartition("/")[2]
+    if Path(row[2]) == Path.cwd():
+        parts = [part for part in sys.argv[1].split("/") if not re.fullmatch(r"v\d+", part)]
+        name = re.sub(r"\.v\d+$", "", parts[-1])
+    return name
+
+
+def main() -> None:
+    import_path, *rest = sys.argv[1:]
+    suite = rest.pop(0).partition("=")[2] if rest and rest[0].startswith("--newer=") else ""
+    setting(GOTOOLCHAIN="local")
+    if not shell("command -v gcc"):
+        setting(CGO_ENABLED="0")
+    modules = Path("go.mod").is_file()
+    if modules:
+        text = Path("go.mod").read_text(errors="replace")
+        needs = re.search(r"^require\b", text, re.MULTILINE) is not None
+        if Path("vendor").is_dir() or not needs or go("mod", "download", limit=120)[0]:
+            if build():
+                return
+            if not needs:
+                sys.exit("nothing could be built")
+    install_libraries(rest, suite)
+    stand_in_gopath(import_path)
+    if not build():
+        sys.exit("nothing could be built")
+
+
+main()

@@ -1,1 +1,0 @@
-# Nothing to build was recognised: the tools of the language and the tree are all there is.
