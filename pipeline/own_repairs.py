@@ -1,0 +1,209 @@
+"""What is mended in a repository's own Dockerfile after it failed: one small rule at a time, by what its log says.
+
+Dockerfiles age: releases and tools they were written for are gone or refuse old options. A rule changes only how the
+project is built, never what it is. What needs to know the project is a template's business, see dockerfiles.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sandbox.building.dockerfile_text import instructions
+
+_OLD_RELEASES = re.compile(r"(?<![\w.])(?:jessie|stretch|buster|bullseye|xenial|bionic|focal)\b")
+_RELEASE = "bookworm"
+# Debian packages that have another name by now, or are another's part; empty: nothing takes their place.
+_RENAMED = {
+    "gconf2": "",
+    "libappindicator1": "libayatana-appindicator1",
+    "libgl1-mesa-glx": "libgl1",
+    "libjpeg62-dev": "libjpeg-dev",
+    "libmysqlclient-dev": "default-libmysqlclient-dev",
+    "libpng12-dev": "libpng-dev",
+    "libssl1.0-dev": "libssl-dev",
+    "libssl1.1": "libssl3",
+    "mysql-client": "default-mysql-client",
+    "netcat": "netcat-openbsd",
+    "openjdk-8-jdk": "default-jdk",
+    "openjdk-8-jre": "default-jre",
+    "openjdk-11-jdk": "default-jdk",
+    "openjdk-11-jre": "default-jre",
+    "python": "python3",
+    "python-dev": "python3-dev",
+    "python-is-python2": "python-is-python3",
+    "python-pip": "python3-pip",
+    "python-setuptools": "python3-setuptools",
+    "python-virtualenv": "python3-venv",
+    "python3-distutils": "python3-setuptools",
+    "software-properties-common": "",
+}
+
+_UPDATE = r"\1apt-get update && "
+
+_Change = Callable[[str, re.Match[str]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    name: str
+    pattern: re.Pattern[str]
+    """What the log of the failed build says."""
+    change: _Change
+    repeats: bool = False
+    """It may be applied again, since each time another word is meant."""
+
+
+def mended(dockerfile: str, log: str, done: tuple[str, ...]) -> tuple[str, str] | None:
+    """Text and name of the first rule that fits the log and was not applied yet; None when none changes anything."""
+    for rule in _RULES:
+        if rule.name in done and not rule.repeats:
+            continue
+        # The last thing that was said is the nearest to what ended the build.
+        for found in reversed(list(rule.pattern.finditer(log))):
+            if (text := rule.change(dockerfile, found)) != dockerfile:
+                return text, rule.name
+    return None
+
+
+def _replaced(old: str, new: str) -> _Change:
+    return lambda text, _: re.sub(old, new, text)
+
+
+def _argument(line: str) -> _Change:
+    """A variable that RUN lines see and the image does not keep, in every stage."""
+
+    def change(text: str, _: re.Match[str]) -> str:
+        return _after_from(text, f"ARG {line}")
+
+    return change
+
+
+def _after_from(text: str, *added: str) -> str:
+    if added[0] in text.splitlines():
+        return text
+    ends = {step.last for step in instructions(text) if step.word == "FROM"}
+    lines: list[str] = []
+    for number, line in enumerate(text.splitlines()):
+        lines += [line, *added] if number in ends else [line]
+    return "\n".join(lines) + "\n"
+
+
+def _updated(text: str, _: re.Match[str]) -> str:
+    """Package lists before every installation, since those of an older layer may be out of date or gone."""
+    lines = text.splitlines()
+    for step in instructions(text):
+        if re.match(r"RUN\s+[^[]", step.text) and re.search(r"\bapt(-get)?\s(?:.*\s)?install\b", step.text):
+            line = lines[step.first]
+            lines[step.first] = re.sub(r"^(\s*RUN(?:\s+--\S+)*\s)(?!\s*apt-get update &&)", _UPDATE, line, flags=re.I)
+    return "\n".join(lines) + "\n"
+
+
+def _newer_release(text: str, _: re.Match[str]) -> str:
+    lines = text.splitlines()
+    for step in instructions(text):
+        if step.word == "FROM":
+            lines[step.first] = _OLD_RELEASES.sub(_RELEASE, lines[step.first])
+    return "\n".join(lines) + "\n"
+
+
+def _renamed_package(text: str, found: re.Match[str]) -> str:
+    """Under its new name, without its pinned version, or left out: what it was for may still work."""
+    package = found["package"]
+    word = rf"(?<![\w.+/-]){re.escape(package)}(?:=[^\s\\&;]+)?(?![\w.+/=-])"
+    lines = text.splitlines()
+    for step in instructions(text):
+        if step.word == "RUN" and re.search(r"\bapt(-get)?\s(?:.*\s)?install\b", step.text):
+            for number in range(step.first, step.last + 1):
+                lines[number] = re.sub(word, _RENAMED.get(package, ""), lines[number])
+    return "\n".join(lines) + "\n"
+
+
+def _unpinned(text: str, found: re.Match[str]) -> str:
+    pinned = rf"(?<![\w.+-]){re.escape(found['package'])}=[^\s\\&;]+"
+    return re.sub(pinned, found["package"], text)
+
+
+def _older_setuptools(text: str, _: re.Match[str]) -> str:
+    return _after_from(
+        text,
+        "ARG PIP_CONSTRAINT=/tmp/constraints.txt",
+        "RUN mkdir -p /tmp && echo 'setuptools<81' > /tmp/constraints.txt",
+    )
+
+
+def _without_history(text: str, _: re.Match[str]) -> str:
+    """The history is not part of a tree: what is copied from it is left out."""
+    lines = text.splitlines()
+    for step in reversed(instructions(text)):
+        if step.word in ("COPY", "ADD") and "--from" not in step.text:
+            words = step.text.split()
+            kept = [word for word in words if not re.fullmatch(r"(?:\./|/)?\.git(?:modules)?/?", word)]
+            if len(kept) < len(words) and len([word for word in kept[1:] if not word.startswith("--")]) >= 2:
+                lines[step.first : step.last + 1] = [" ".join(kept)]
+            elif len(kept) < len(words):
+                del lines[step.first : step.last + 1]
+    return "\n".join(lines) + "\n"
+
+
+def _rule(name: str, pattern: str, change: _Change, *, repeats: bool = False) -> _Rule:
+    return _Rule(name, re.compile(pattern, re.IGNORECASE), change, repeats)
+
+
+_RULES = (
+    _rule(
+        "newer_release",
+        r"does not have a Release file|404\s+Not Found.{0,80}\b(?:jessie|stretch|buster|xenial|bionic)\b",
+        _newer_release,
+    ),
+    _rule(
+        "package_unpinned",
+        r"E: Version '[^']+' for '(?P<package>[^']+)' was not found",
+        _unpinned,
+        repeats=True,
+    ),
+    _rule(
+        "package_lists",
+        r"E: Unable to locate package|E: Failed to fetch .{0,300}404|E: Unable to fetch some archives",
+        _updated,
+    ),
+    _rule(
+        "package_renamed",
+        r"E: (?:Unable to locate package |Package ')(?P<package>[a-z0-9][\w.+-]+)",
+        _renamed_package,
+        repeats=True,
+    ),
+    _rule("debian_python", r"externally-managed-environment", _argument("PIP_BREAK_SYSTEM_PACKAGES=1")),
+    _rule("old_openssl", r"ERR_OSSL_EVP_UNSUPPORTED", _argument("NODE_OPTIONS=--openssl-legacy-provider")),
+    _rule("old_setuptools", r"No module named 'pkg_resources'|AttributeError: .{0,40}ImpImporter", _older_setuptools),
+    _rule(
+        "version_of_no_history",
+        r"setuptools[-_]scm was unable to detect version|hatch-vcs|Unable to determine version from git",
+        _argument("SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1"),
+    ),
+    _rule("no_history", r"(?:stat |\")/?\.git(?:modules)?\b", _without_history),
+    _rule(
+        "lock_file_of_npm",
+        r"npm ci.(?: command)? can only install|cipm can only install",
+        _replaced(r"\bnpm ci\b", "npm install"),
+    ),
+    _rule("peers_of_npm", r"\bERESOLVE\b", _argument("npm_config_legacy_peer_deps=true")),
+    _rule("engines_of_yarn", r"The engine \"\w+\" is incompatible", _argument("YARN_IGNORE_ENGINES=true")),
+    _rule(
+        "frozen_lock_file",
+        r"Your lockfile needs to be updated|ERR_PNPM_(?:OUTDATED_LOCKFILE|NO_LOCKFILE|LOCKFILE_BREAKING_CHANGE)"
+        r"|frozen-lockfile",
+        _replaced(r"\s--(?:frozen-lockfile|immutable)\b", ""),
+    ),
+    _rule(
+        "options_of_poetry",
+        r"option \"--no-dev\" does not exist|No such option:? --no-dev",
+        _replaced(r"(poetry\s+(?:\S+\s+)*?)--no-dev\b", r"\1--only main"),
+    ),
+    _rule(
+        "python_of_pipenv",
+        r"Your Pipfile requires .?python_version|Pipfile\.lock \(\w*\) out of date",
+        _replaced(r"\s--deploy\b", ""),
+    ),
+)
