@@ -1,7 +1,7 @@
 """What is changed after a failed build: rules from what the log says to another recipe. The first that fits counts.
 
-A rule changes the recipe, never the rendered text. Why a build failed is classed in sandbox/building/build_failures.py,
-what is mended in a repository's own Dockerfile is not here, and a model's repair neither.
+A rule changes the recipe, never the rendered text; own_repairs.py says what is mended in a repository's own Dockerfile.
+Why a build failed is classed in sandbox/building/build_failures.py, and a model's repair is not here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from pipeline import own_repairs
 from pipeline.checkout import Tree
 from pipeline.dockerfiles import Candidate
 from pipeline.prerequisites import Kind, packages_for
@@ -34,12 +35,12 @@ class Rule:
 
 def repaired(candidate: Candidate, build: ImageBuild, tree: Tree, toolchain: Toolchain) -> Candidate | None:
     """The candidate to try after `build` failed, or gave an image that does not work (`log_tail` is then what its
-    program said). None when no rule fits or `candidate` was not made from a recipe.
+    program said). None when no rule fits.
     """
+    log = f"{build.reason}\n{build.log_tail}"
     recipe = candidate.recipe
     if recipe is None:
-        return None
-    log = f"{build.reason}\n{build.log_tail}"
+        return _mended(candidate, log)
     if build.failure_class == "build_timeout":
         log += "\nthe build took too long"
     for rule in RULES:
@@ -56,6 +57,16 @@ def repaired(candidate: Candidate, build: ImageBuild, tree: Tree, toolchain: Too
         spec = candidate.spec.model_copy(update={"dockerfile": dockerfile, "context_files": files})
         return Candidate("repaired", spec, changed, (*candidate.repairs, rule.name))
     return None
+
+
+def _mended(candidate: Candidate, log: str) -> Candidate | None:
+    """A repository's own Dockerfile with one thing in it changed."""
+    found = own_repairs.mended(candidate.spec.dockerfile, log, candidate.repairs)
+    if found is None or candidate.strategy == "model":
+        return None
+    dockerfile, rule = found
+    spec = candidate.spec.model_copy(update={"dockerfile": dockerfile})
+    return Candidate("repaired", spec, None, (*candidate.repairs, rule))
 
 
 # What a log says is missing: (pattern with one group, what its name is the name of).

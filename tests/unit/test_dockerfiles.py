@@ -28,8 +28,8 @@ def make(tmp_path: Path) -> Make:
         contents = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
         tree = [Member(name, "file", len(data), read=lambda data=data: data) for name, data in contents.items()]  # type: ignore[misc]
         checkout = store(repository, collect(tree, CheckoutConfig()), tmp_path)
-        tree = tmp_path / f"{checkout.tree_sha256}.tar"
-        made = candidates(repository, tree, toolchain)
+        archive = tmp_path / f"{checkout.tree_sha256}.tar"
+        made = candidates(repository, archive, toolchain)
         return [(candidate.strategy, candidate.spec) for candidate in made]
 
     return of
