@@ -44,6 +44,7 @@ _MARKS: Mapping[str, tuple[str, ...]] = {
     "php": ("composer.json",),
     "python": ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
 }
+_GO_SUITE, _GO_OF_LIBRARIES = "trixie", "1.24"
 _ASIDE = re.compile(
     r"(^|/)(tests?|testdata|fixtures|examples?|samples?|docs?|demos?|vendor|node_modules|third_party|\.[^/]+)(/|$)",
     re.IGNORECASE,
@@ -99,10 +100,13 @@ def recipe_of(repository: Repository, tree: Tree) -> Recipe:
     )
     if language == "php":
         return recipe.with_packages("phpab")
+    if language == "html":
+        # A page is there without what its build tools make of it.
+        return recipe.with_words(options="--tolerant")
     if language == "go":
         go_mod = text_of(tree, f"{folder}/go.mod" if folder else "go.mod")
         path = _import_path(text_of(tree, "debian/control"), go_mod) or repository.name
-        return recipe.with_words(import_path=path, libraries=" ".join(go_packages(tree)))
+        return _with_libraries(recipe.with_words(import_path=path), go_packages(tree))
     return recipe
 
 
@@ -114,6 +118,17 @@ def _folder(template: str, tree: Tree) -> str:
     found = {name.rpartition("/")[0] for name in tree.files if name.rpartition("/")[2] in marks}
     likely = [one for one in found if one.count("/") <= 1 and not _ASIDE.search(one)]
     return min(likely, key=lambda one: (one.count("/"), one), default="")
+
+
+def _with_libraries(recipe: Recipe, libraries: list[str]) -> Recipe:
+    """With Debian's libraries of Go: those of the newest stable release, and a toolchain that can compile them."""
+    if not libraries:
+        return recipe
+    version = max(
+        recipe.version or "", _GO_OF_LIBRARIES, key=lambda one: [int(part) for part in one.split(".") if part]
+    )
+    recipe = replace(recipe, version=version)
+    return recipe.with_words(libraries=" ".join(libraries), options=f"--newer={_GO_SUITE}")
 
 
 def _import_path(control: str, go_mod: str) -> str:

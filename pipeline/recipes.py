@@ -149,6 +149,7 @@ def render(recipe: Recipe, tree: Tree, toolchain: Toolchain) -> tuple[str, dict[
         "name": repository.name,
         "options": "",
         "modules": "",
+        "libraries": "",
         **dict(recipe.words),
     }
     text = _HEAD + (TEMPLATES / f"{recipe.template}.Dockerfile").read_text(encoding="utf-8")

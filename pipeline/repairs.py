@@ -31,6 +31,8 @@ class Rule:
     templates: frozenset[str]
     """Templates it is for; empty for all."""
     change: Change
+    repeats: bool = False
+    """It may be applied again, since each time something else is meant."""
 
 
 def repaired(candidate: Candidate, build: ImageBuild, tree: Tree, toolchain: Toolchain) -> Candidate | None:
@@ -44,7 +46,9 @@ def repaired(candidate: Candidate, build: ImageBuild, tree: Tree, toolchain: Too
     if build.failure_class == "build_timeout":
         log += "\nthe build took too long"
     for rule in RULES:
-        if rule.templates and recipe.template not in rule.templates:
+        if (rule.templates and recipe.template not in rule.templates) or (
+            rule.name in candidate.repairs and not rule.repeats
+        ):
             continue
         changed = rule.change(recipe, log, tree)
         if changed is None or changed == recipe:
@@ -161,10 +165,10 @@ def _other_version(language_versions: tuple[tuple[str, str], ...]) -> Change:
 
 
 def _newer_libraries(recipe: Recipe, log: str, tree: Tree) -> Recipe | None:
-    """Of Go: libraries that this release of Debian lacks, or has in versions that are too old."""
-    if recipe.word("options") or not recipe.word("libraries"):
+    """Of Go: libraries that Debian's stable release lacks, or has in versions that are too old."""
+    if not recipe.word("libraries"):
         return None
-    return recipe.with_words(options="--newer=trixie")
+    return replace(recipe, version="1.27").with_words(options="--newer=forky")
 
 
 _OLD_PYTHON = (
@@ -199,9 +203,9 @@ _C: frozenset[str] = frozenset({"c"})
 _ANY: frozenset[str] = frozenset()
 
 RULES: tuple[Rule, ...] = (
-    Rule("missing_packages", _ANY, _missing_packages),
+    Rule("missing_packages", _ANY, _missing_packages, repeats=True),
     Rule("compilers", frozenset({"python", "npm"}), _compilers),
-    Rule("missing_modules", _PYTHON, _missing_modules),
+    Rule("missing_modules", _PYTHON, _missing_modules, repeats=True),
     Rule("older_python", _PYTHON, _older_python),
     Rule("tolerant", _PYTHON, _option("--tolerant")),
     Rule(

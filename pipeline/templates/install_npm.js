@@ -116,6 +116,23 @@ function files(exported) {
   return exported && typeof exported === "object" ? Object.values(exported).flatMap(files).filter((one) => typeof one === "string" && one.startsWith("./")) : [];
 }
 
+function readIn(folder) {
+  const file = path.join(folder, "package.json");
+  return exists(file) ? read(file) : null;
+}
+
+// Folders of the packages of a repository that holds several.
+function workspaces(description) {
+  const listed = Array.isArray(description.workspaces) ? description.workspaces : (description.workspaces || {}).packages || [];
+  const patterns = [...listed, ...(exists("pnpm-workspace.yaml") || exists("lerna.json") ? ["packages/*"] : [])];
+  return patterns.flatMap((one) => {
+    if (typeof one !== "string" || one.startsWith("!")) return [];
+    const parent = one.replace(/\/\*+$/, "");
+    if (parent === one) return [one];
+    return exists(parent) ? fs.readdirSync(path.join(copy, parent)).map((name) => path.join(parent, name)) : [];
+  });
+}
+
 function link(description) {
   const name = description.name || path.basename(tree);
   const place = path.join("/node_modules", name);
@@ -126,6 +143,13 @@ function link(description) {
   const kept = [description.main, description.module, ...Object.values(programs), ...files(description.exports)].some(made) || ["dist", "build", "lib", "out", "_site", "public"].some((one) => fs.existsSync(path.join(copy, one)) && !fs.existsSync(path.join(tree, one)));
   const home = kept ? copy : tree;
   if (!fs.existsSync(place)) fs.symlinkSync(home, place);
+  for (const folder of workspaces(description)) {
+    const part = readIn(folder);
+    const there = part && part.name && path.join("/node_modules", part.name);
+    if (!there || fs.existsSync(there)) continue;
+    fs.mkdirSync(path.dirname(there), { recursive: true });
+    fs.symlinkSync(path.join(home, folder), there);
+  }
   for (const [program, file] of Object.entries(programs)) {
     if (!fs.existsSync(path.join(home, file))) continue;
     const text = `#!/bin/sh\nexec node '${path.join(home, file)}' "$@"\n`;
