@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
 
-from sandbox.building.dockerfile_text import Stage, instructions, lines_of, put, source_of, stages
+from sandbox.building.dockerfile_text import Stage, expand, instructions, lines_of, put, source_of, stages
 from sandbox.building.heredocs import lowered
 
 _SYNTAX = re.compile(r"^\s*#\s*(?:syntax|check)\s*=", re.IGNORECASE)
@@ -29,6 +30,8 @@ _BUILDKIT = re.compile(
     re.IGNORECASE,
 )
 _CACHE_MOUNT = re.compile(r"--mount=((?:[^\s,]+,)*type=cache\b[^\s]*)", re.IGNORECASE)
+_URL = re.compile(r"(?:\w+://|git@)\S+")
+_PORTS = {"http": 80, "https": 443, "git": 9418, "ssh": 22}
 _DECLARED = re.compile(r"^\s*ARG\s+(.*)$", re.IGNORECASE | re.DOTALL)
 
 
@@ -97,6 +100,31 @@ def with_own_caches(text: str, owner: str) -> str:
         if step.word == "RUN" and _CACHE_MOUNT.search(step.text):
             put(lines, step, _CACHE_MOUNT.sub(renamed, step.text))
     return "\n".join(lines) + "\n"
+
+
+def downloads(text: str) -> list[tuple[str, int]]:
+    """Host and port of every URL that an ADD names: the engine itself fetches those, not a step.
+
+    Variables have the values that the Dockerfile gives them; a host that stays unknown is given as it is written.
+    """
+    found = []
+    values: dict[str, str] = {}
+    for step in instructions(text):
+        words = step.text.split()
+        if step.word in ("ARG", "ENV"):
+            values |= {name: value.strip("\"'") for name, _, value in (word.partition("=") for word in words[1:])}
+        elif step.word == "ADD":
+            for word in _URL.findall(step.text):
+                address = urlsplit(expand(word.strip("\"'[],"), values))
+                found.append((address.netloc.rpartition("@")[2].partition(":")[0], _port(address)))
+    return found
+
+
+def _port(address: SplitResult) -> int:
+    try:
+        return address.port or _PORTS.get(address.scheme.lower(), 443)
+    except ValueError:
+        return 0
 
 
 def _without_syntax(text: str) -> str:

@@ -11,23 +11,23 @@ import logging
 import secrets
 import tarfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
 
 import docker
 from docker.errors import ImageNotFound
 
 from sandbox.building.base_images import BaseImage, BaseImages, RegistryUnreachable
-from sandbox.building.build_failures import HostFailure, classify
+from sandbox.building.build_failures import classify
 from sandbox.building.buildkit import client_command
 from sandbox.building.builds import DOCKERFILE, run_build, tar_of
-from sandbox.building.dialect import Platform, portable, with_own_caches
+from sandbox.building.dialect import Platform, downloads, portable, with_own_caches
 from sandbox.building.dockerfile_text import external_images, replace_images, with_arguments, with_original_lines
 from sandbox.building.outcome import Builder
 from sandbox.building.room import OutOfSpace, Room
 from sandbox.building.stand_ins import is_windows
+from sandbox.egress.egress import Egress
 from sandbox.errors import SandboxUnavailable
 from sandbox.streams import Deadline, engine_call
 from sandbox.types import BuildLimits, FailureClass, ImageBuild, ImageSpec
@@ -36,16 +36,6 @@ logger = logging.getLogger(__name__)
 
 LOG_CHARACTERS = 4000
 CHUNK = 1 << 20
-
-
-class Egress(Protocol):
-    """The way out of the steps of a build."""
-
-    def variables(self, who: str) -> dict[str, str]:
-        """What the steps of `who` need to know about it."""
-
-    def failures(self, who: str) -> Sequence[HostFailure]:
-        """Hosts that `who` did not get."""
 
 
 class ImageBuilder:
@@ -58,7 +48,7 @@ class ImageBuilder:
         egress: Egress | None = None,
         room: Room | None = None,
     ) -> None:
-        """Without `egress` steps get the engine's own network, without `room` every build starts at once."""
+        """Without `egress` steps have the engine's own network, without `room` every build starts at once."""
         self._client = client
         self._bases = bases
         self._egress = egress
@@ -79,6 +69,9 @@ class ImageBuilder:
             return _failed("context_invalid", f"the build context cannot be read: {error}", clock)
         except _NoBase as error:
             return _failed(error.failure_class, str(error), clock)
+        if refused := self._refused(plan):
+            reason = f"ADD from {', '.join(refused)}, which builds may not reach"
+            return _failed("host_not_allowed", reason, clock).model_copy(update={"hosts": refused})
         if plan.builder == "buildkit" and client_command() is None:
             return _failed("needs_buildkit", "no docker client here knows BuildKit; install docker-buildx", clock)
         with self._only_one(plan.tag):
@@ -86,6 +79,13 @@ class ImageBuilder:
             if found is None:
                 return self._run(spec, plan, limits, clock)
         return self._built(found, plan, clock, cached=True)
+
+    def _refused(self, plan: _Plan) -> tuple[str, ...]:
+        """Hosts that the engine would fetch an ADD from, and builds may not reach."""
+        if self._egress is None:
+            return ()
+        wanted = downloads(plan.text)
+        return tuple(sorted({host for host, port in wanted if not self._egress.allows(host, port)}))
 
     def _plan(self, spec: ImageSpec) -> _Plan:
         """What is to be done. Raises OSError for the context, _NoBase for a base, and SandboxUnavailable."""

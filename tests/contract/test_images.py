@@ -17,7 +17,9 @@ import pytest
 from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.building.builds import remove_dead_steps, step_mark
 from sandbox.building.images import ImageBuilder
-from sandbox.engine import OWNER, owner_labels
+from sandbox.building.step_limits import groups_of
+from sandbox.egress.egress import Egress
+from sandbox.engine import OWNER, owner, owner_labels
 from sandbox.types import BuildLimits, ImageBuild, ImageSpec
 
 pytestmark = pytest.mark.docker
@@ -129,6 +131,17 @@ class TestFailed:
         assert failed.failure_class == "base_missing"
         assert "touchstone/no-such-base:1" in failed.reason
 
+    @pytest.mark.parametrize("flags", ["", "--chmod=644 "], ids=["classic", "buildkit"])
+    def test_the_engine_fetches_nothing_from_where_builds_may_not_go(
+        self, client: docker.DockerClient, bases: BaseImages, tmp_path: Path, flags: str
+    ) -> None:
+        egress = Egress(tmp_path, restricted=True)
+        egress.allow(["good.invalid"])
+        builder = ImageBuilder(client, bases, egress)
+        text = f"FROM {BASE}\nADD {flags}https://good.invalid/a /\nADD {flags}https://bad.invalid/a /\n"
+        failed = build(builder, text)
+        assert (failed.failure_class, failed.hosts) == ("host_not_allowed", ("bad.invalid",)), failed
+
     def test_an_unreadable_context_is_named(self, builder: ImageBuilder, tmp_path: Path) -> None:
         (tmp_path / "broken.tar").write_bytes(b"no archive" * 100)
         for name in ("broken.tar", "absent.tar"):
@@ -188,6 +201,27 @@ class TestNothingIsLeft:
         assert [name for name, container in made.items() if container.id in left] == ["alive", "foreign"]
         for name in ("alive", "foreign"):
             made[name].remove()
+
+    def test_control_groups_of_dead_drivers_are_removed(self, client: docker.DockerClient) -> None:
+        groups = groups_of(client)
+        if groups is None:
+            pytest.skip("control groups are those of an engine of our own")
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from sandbox.engine import owner\nprint(owner().replace(':', '_'))"
+        )
+        dead = subprocess.run([sys.executable, "-c", code, str(PROJECT)], capture_output=True, text=True, check=True)
+        names = {"dead": dead.stdout.strip(), "alive": owner().replace(":", "_")}
+        made = {
+            name: [root / groups.parent / f"build-{word}-999" for root in groups.controllers.values()]
+            for name, word in names.items()
+        }
+        for path in {path for paths in made.values() for path in paths}:
+            path.mkdir(parents=True)
+        assert groups.remove_dead() >= 1
+        assert [name for name, paths in made.items() if any(path.exists() for path in paths)] == ["alive"]
+        for path in set(made["alive"]):
+            path.rmdir()
 
 
 class TestBases:
