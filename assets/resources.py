@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import dagster as dg
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from pipeline.agents import AGENTS
 from pipeline.batch import Retry
@@ -21,6 +21,9 @@ from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.image_attempts import CurationConfig, Workbench, sandbox_check
 from pipeline.instances import InstancesConfig
+from pipeline.llm.openai_server import OpenAIServer, OpenAIServerConfig
+from pipeline.llm.protocol import ChatModel
+from pipeline.model_repair import rewritten
 from pipeline.rollout import RolloutConfig
 from pipeline.scoring import ScoreConfig, Scorer, StaticScorer
 from pipeline.snapshots import SnapshotVersion, versions
@@ -47,6 +50,7 @@ from sandbox.verifier.verifier_runtime import VerifierRuntime
 PROJECT = Path(__file__).resolve().parent.parent
 DATA_VARIABLE = "TOUCHSTONE_DATA"
 CONFIG_VARIABLE = "TOUCHSTONE_CONFIG"
+MODEL_KEY_VARIABLE = "TOUCHSTONE_MODEL_KEY"
 _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Where a machine behind a company's proxy usually names its certificates."""
 
@@ -114,6 +118,8 @@ class Settings(Record):
     images: ImagesConfig = ImagesConfig()
     builds: BuildsConfig = BuildsConfig()
     curation: CurationConfig = CurationConfig()
+    model: OpenAIServerConfig | None = None
+    """A server that is asked to repair Dockerfiles when no rule can; None for none. Its key: TOUCHSTONE_MODEL_KEY."""
     sandbox: SandboxConfig = SandboxConfig()
     sources: SourcesConfig = SourcesConfig()
     score: ScoreConfig = ScoreConfig()
@@ -199,6 +205,8 @@ class Workshop:
     def workbench(self) -> Workbench:
         """What images of repositories are made with."""
         settings = self.settings
+        # It speaks to every package registry, which makes them those that builds may reach.
+        self.bases().toolchain("fetch")
         return Workbench(
             build=ImageBuilder(connect(self.data), self.bases(), self.egress(), self.room()).build,
             toolchain=self.toolchain,
@@ -206,7 +214,15 @@ class Workshop:
             check=sandbox_check(self.backend(), settings.curation),
             config=settings.curation,
             push=self.registry().push if settings.images.registry else None,
+            rewrite=functools.partial(rewritten, model) if (model := self.model()) is not None else None,
         )
+
+    @functools.cache  # noqa: B019
+    def model(self) -> ChatModel | None:
+        """Raises ConfigurationError for a key that cannot be sent."""
+        config = self.settings.model
+        key = os.environ.get(MODEL_KEY_VARIABLE)
+        return OpenAIServer(config, SecretStr(key) if key else None) if config is not None else None
 
     def toolchain(self, language: Language, version: str | None = None) -> str:
         """Tag of the toolchain image of a language, built when first asked for; ValueError for an unknown version."""

