@@ -62,7 +62,7 @@ def groups_of(client: docker.DockerClient) -> StepGroups | None:
     seen = {f"/proc/{pid}/root{one.target}": one for one in found if one.type in ("cgroup", "cgroup2")}
     first = {name: Path(path) for path, one in seen.items() if one.type == "cgroup" for name in one.options.split(",")}
     second = [Path(path) for path, one in seen.items() if one.type == "cgroup2"]
-    if missing := [name for name in _CONTROLLERS if first and name not in first]:
+    if missing := [name for name in _CONTROLLERS if name not in first and (first or not second)]:
         raise SandboxUnavailable(f"the engine has no control groups for {', '.join(missing)}")
     parent = next((b for a, b in itertools.pairwise(command) if a == "--cgroup-parent"), "docker")
     return StepGroups(

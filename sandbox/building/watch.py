@@ -60,7 +60,8 @@ class Watch:
         deadline = Deadline(self._limits.timeout_s)
         free = self._free_mb()
         while not self._ended.wait(max(0.0, min(POLL_S, deadline.left))):
-            self.out_of_space = free - self._free_mb() > self._limits.disk_mb
+            written = free - self._free_mb()
+            self.out_of_space = self._root is not None and written > self._limits.disk_mb
             self.timed_out = not self.out_of_space and deadline.left <= 0
             if self.reason:
                 self._give_up()
@@ -69,5 +70,10 @@ class Watch:
     def _free_mb(self) -> int:
         if self._root is None:
             return 0
-        found = os.statvfs(self._root)
+        try:
+            found = os.statvfs(self._root)
+        except OSError as error:
+            logger.warning("what a build writes is not watched: %s", error)
+            self._root = None
+            return 0
         return found.f_bavail * found.f_frsize // MB
