@@ -114,11 +114,6 @@ def find_all(tree: Tree) -> list[OwnDockerfile]:
     return [_meant(tree, name, composed.get(name)) for name in ranked[:_MOST]]
 
 
-def find(tree: Tree) -> OwnDockerfile | None:
-    """The likeliest Dockerfile, None when there is none."""
-    return next(iter(find_all(tree)), None)
-
-
 def extend(tree: Tree, own: OwnDockerfile, workdir: str, clean: str) -> str:
     """Its text for the whole tree as context, with lines added that place the tree at `workdir` and run `clean`."""
     text = _up_to(_text(tree, own.path), own.target)

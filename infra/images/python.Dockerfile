@@ -7,6 +7,6 @@ RUN DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
  && apt-get clean \
  && python3 -m venv /usr/local
 # No matter whether it can be had: whoever watches the way out learns which registry serves packages.
-RUN timeout 120 pip install -q --no-cache-dir --upgrade pip setuptools wheel || echo "pip stays as it is"
+RUN timeout 60 pip install -q --retries 0 --no-cache-dir --upgrade pip setuptools wheel || echo "pip stays as it is"
 # Tools that look for a system-wide Python find Debian's, whose packages lie apart from ours.
 ENV UV_BREAK_SYSTEM_PACKAGES=1

@@ -59,6 +59,11 @@ class Puller:
                 return str(self._client.api.inspect_image(reference)["Id"])
             except ImageNotFound:
                 return None
+            except APIError as error:
+                # A Dockerfile can name anything.
+                if "invalid reference" in str(error.explanation):
+                    return None
+                raise
 
     def _pull(self, reference: str) -> None:
         name, tag = docker.utils.parse_repository_tag(reference)
