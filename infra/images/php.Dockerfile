@@ -8,6 +8,7 @@ RUN DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
  && apt-get clean \
  && chmod 755 /usr/local/bin/docker-php-ext-install \
  && for name in docker-php-ext-enable docker-php-ext-configure pecl; do ln -s docker-php-ext-install /usr/local/bin/$name; done \
+ && cp /usr/local/bin/docker-php-ext-install /usr/bin/install-php-extensions \
  && mkdir -p /usr/local/etc/php/conf.d \
  && for kind in development production; do cp /usr/lib/php/*/php.ini-$kind /usr/local/etc/php/php.ini-$kind; done \
  && ln -sf /usr/bin/composer /usr/local/bin/composer

@@ -44,15 +44,18 @@ _BY_INDEX: Mapping[str, Sequence[str]] = {"go": GO, "javascript": NODE}
 # Family -> the names of its images, as the hub and others spell them.
 _FAMILIES: Mapping[str, str] = {
     "debian": "debian ubuntu busybox bash base static base-nossl base-debian static-debian base-nossl-debian cc-debian"
-    " phusion/baseimage bitnami/minideb",
-    "alpine": "alpine",
-    "python": "python pypy python3-debian bitnami/python cimg/python circleci/python",
+    " phusion/baseimage bitnami/minideb linuxserver/baseimage-ubuntu linuxserver/baseimage-debian nvidia/cuda",
+    "alpine": "alpine linuxserver/baseimage-alpine",
+    "bun": "oven/bun",
+    "python": "python pypy python3-debian bitnami/python cimg/python circleci/python tiangolo/uvicorn-gunicorn"
+    " tiangolo/uvicorn-gunicorn-fastapi tiangolo/uwsgi-nginx-flask tiangolo/uwsgi-nginx",
     "javascript": "node nodejs-debian javascript-node typescript-node bitnami/node cimg/node circleci/node",
     "go": "golang go bitnami/golang cimg/go circleci/golang",
-    "java": "openjdk eclipse-temurin amazoncorretto maven gradle adoptopenjdk java java-debian sapmachine"
+    "java": "openjdk eclipse-temurin amazoncorretto maven gradle adoptopenjdk java java-debian tomcat sapmachine"
     " ibm-semeru-runtimes azul/zulu-openjdk azul/zulu-openjdk-alpine bellsoft/liberica-openjdk-alpine"
     " bellsoft/liberica-openjdk-debian cimg/openjdk circleci/openjdk",
-    "php": "php composer composer/composer bitnami/php-fpm cimg/php circleci/php",
+    "php": "php composer composer/composer bitnami/php-fpm cimg/php circleci/php dunglas/frankenphp webdevops/php"
+    " webdevops/php-nginx webdevops/php-apache serversideup/php trafex/php-nginx mlocati/php-extension-installer",
     "buildpack": "gcc buildpack-deps cpp silkeh/clang cimg/base",
     "nginx": "nginx nginxinc/nginx-unprivileged bitnami/nginx",
     "httpd": "httpd bitnami/apache",
@@ -60,10 +63,22 @@ _FAMILIES: Mapping[str, str] = {
 }
 _FAMILY = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 # The first number in a tag of these is the tool's own version, not the language's.
-_TOOLS = frozenset({"maven", "gradle", "composer", "composer/composer"})
+_TOOLS = frozenset(
+    {
+        "maven",
+        "gradle",
+        "tomcat",
+        "composer",
+        "composer/composer",
+        "trafex/php-nginx",
+        "mlocati/php-extension-installer",
+    }
+)
 # Folders under which registries other than the hub publish images for everybody.
 _PUBLIC_FOLDERS = ("docker/library/", "library/", "vscode/devcontainers/", "devcontainers/", "distroless/")
-_PUBLIC_NAMES = frozenset({"astral-sh/uv"})
+_PUBLIC_NAMES = frozenset({"astral-sh/uv", "mlocati/php-extension-installer"}) | {
+    f"linuxserver/baseimage-{name}" for name in ("alpine", "debian", "ubuntu")
+}
 # What lies below the images of a language unless their tag says that they are slim.
 _FULL = {"python": "buildpack", "javascript": "buildpack", "go": "cpp", "php": "cpp"}
 _WINDOWS = re.compile(r"windows|nanoserver|servercore|ltsc20\d\d", re.IGNORECASE)
@@ -100,6 +115,8 @@ def stand_in(reference: str) -> StandIn | None:
         return None
     if family == "debian":
         return StandIn(_suite(tag, numbered=True))
+    if family == "bun":
+        return StandIn(_suite(tag), (Layer("javascript"), Layer("bun")))
     if family in ("alpine", "nginx", "httpd"):
         return StandIn(_suite(tag), (Layer(family),))
     if family == "uv":
@@ -161,8 +178,7 @@ def _public_name(reference: str) -> tuple[str | None, str]:
     path, tag = docker.utils.parse_repository_tag(reference.partition("@")[0])
     host, name = docker.auth.resolve_repository_name(path.lower())
     if host == docker.auth.INDEX_NAME:
-        name = name.removeprefix("library/")
-        return name, tag or "latest"
+        return name.removeprefix("library/").removeprefix("amd64/"), tag or "latest"
     for folder in _PUBLIC_FOLDERS:
         if name.startswith(folder):
             # Language and release are part of some names: `nodejs20-debian12`.
@@ -180,7 +196,8 @@ def _version(tag: str) -> str | None:
 
 def _suite(tag: str, *, numbered: bool = False) -> str | None:
     """The Debian release that a tag names by its name (or its number), None when it names none."""
-    words = {word for word in re.split(r"[-_]", tag) if not word[:1].isdigit() or numbered}
+    split = re.split(r"[-_]", tag.replace("ubuntu", "").replace("debian", ""))
+    words = {word for word in split if not word[:1].isdigit() or numbered}
     for suite in _SUITES:
         if suite in words or words & _RELEASES[suite]:
             return suite

@@ -1,5 +1,5 @@
 #!/bin/sh
-# docker-php-ext-install, -enable, -configure and pecl of everybody's PHP images: Debian's package of each extension.
+# docker-php-ext-install, -enable, -configure, install-php-extensions and pecl of everybody's PHP images: Debian's package of each extension.
 set -eu
 case ${0##*/} in
   docker-php-ext-configure) exit 0 ;;
@@ -9,8 +9,8 @@ packages=
 for word in "$@"; do
   extension=${word%%-[0-9]*}
   case $extension in
-    -*) shift; continue ;;
-    *[!a-z0-9_]*) continue ;;
+    -*) continue ;;
+    @composer | *[!a-z0-9_]*) continue ;;
     bz2 | bcmath | curl | gd | gmp | imap | intl | ldap | mbstring | odbc | opcache | pspell | snmp | soap | tidy | xml | zip) package=$extension ;;
     mysqli | pdo_mysql | mysqlnd) package=mysql ;;
     pgsql | pdo_pgsql) package=pgsql ;;
