@@ -160,7 +160,16 @@ def _fault(what: str, text: str) -> Exception:
         sign in lowered for sign in ("denied", "unauthorized", "no basic auth", "no space left", "filesystem layer")
     ):
         return SandboxUnavailable(f"{what}: {text}")
-    return RegistryUnreachable(f"{what}: {text}")
+    return RegistryUnreachable(f"{what}: {text}{_remedy(lowered)}")
+
+
+def _remedy(text: str) -> str:
+    """What helps where an engine of our own cannot reach a registry that is up."""
+    if "host not allowed" in text or "http response to https client" in text:
+        return "; our engine learns of its registry when it starts: infra/bootstrap.sh down, then run"
+    if re.search(r"//(?:localhost|127\.[\d.]+)[:/].*refused", text):
+        return "; our engine has a loopback device of its own: name another address of this machine"
+    return ""
 
 
 def _hex(image_id: str) -> str:

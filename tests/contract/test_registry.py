@@ -251,7 +251,7 @@ def test_a_configured_registry_is_reached_by_the_only_way_out_of_an_engine_and_n
             image = import_shell(client)
             registry = Registry(client, configured.address)
             reference = registry.push(image)
-            with pytest.raises(RegistryUnreachable):
+            with pytest.raises(RegistryUnreachable, match=r"when it starts: infra/bootstrap\.sh down"):
                 Registry(client, other.address).push(image)
             client.images.remove(image, force=True)
             assert registry.pull(image, reference)
