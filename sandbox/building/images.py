@@ -135,17 +135,18 @@ class ImageBuilder:
         except OutOfSpace as error:
             return _failed("disk", str(error), clock)
         failures = self._egress.failures(who) if self._egress else ()
-        hosts = tuple(sorted({failure.host for failure in failures}))
+        # Waiting for a place is no part of the build.
+        told = {"hosts": tuple(sorted({failure.host for failure in failures})), "seconds": outcome.seconds}
         if outcome.image_id is None:
             failure_class = classify(spec.dockerfile, outcome, failures)
             reason = with_original_lines(outcome.error, plan.text, plan.declared)
-            failed = _failed(failure_class, reason, clock, outcome.log)
-            return failed.model_copy(update={"builder": plan.builder, "hosts": hosts})
+            told |= {"builder": plan.builder, "base_substituted": plan.substituted}
+            return _failed(failure_class, reason, clock, outcome.log).model_copy(update=told)
         found = self._present(plan.tag)
         if found is None:
             raise SandboxUnavailable(f"{plan.tag} vanished right after it was built")
         built = self._built(found, plan, clock, cached=False)
-        return built.model_copy(update={"hosts": hosts, "log_tail": outcome.log[-LOG_CHARACTERS:]})
+        return built.model_copy(update=told | {"log_tail": outcome.log[-LOG_CHARACTERS:]})
 
     def _built(self, found: _Found, plan: _Plan, clock: Deadline, *, cached: bool) -> ImageBuild:
         if self._room:

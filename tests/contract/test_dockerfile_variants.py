@@ -267,7 +267,7 @@ class TestLimits:
     def test_is_ended_and_leaves_nothing(
         self, build: Build, client: docker.DockerClient, unique: str, flags: str, command: str
     ) -> None:
-        failed = build(f"FROM BASE\nRUN {flags}: {unique}; {command}\n", timeout_s=3, pids=100)
+        failed = build(f"FROM BASE\nRUN {flags}: {unique}; {command}\n", timeout_s=2, pids=100)
         assert (failed.status, failed.failure_class) == ("failed", "build_timeout"), failed
         assert not [one for one in client.api.containers(all=True) if unique in one["Command"]]
         assert _commands_with(unique) == []
@@ -298,14 +298,14 @@ class TestLimits:
         self, builder: ImageBuilder, base: str, unique: str, tmp_path: Path, name: str
     ) -> None:
         context = tmp_path / "context.tar"
-        _archive(context, name, megabytes=100)
+        _archive(context, name, megabytes=80)
         text = f"FROM {base}\nLABEL test={unique}\nADD {name} /big/\n"
         spec = ImageSpec(name="variant", dockerfile=text, context=context)
         failed = builder.build(spec, BuildLimits(disk_mb=40))
         assert failed.failure_class == "disk", failed
         made = builder.build(spec, BuildLimits(disk_mb=2000))
         assert made.status == "built", made
-        assert made.size_bytes > 100 << 20
+        assert made.size_bytes > 80 << 20
 
 
 def test_there_is_a_client_for_buildkit() -> None:
