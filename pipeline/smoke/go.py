@@ -27,7 +27,7 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
     """Best first. Raises SandboxUnavailable."""
     module = _module(subject)
     if module:
-        listed = subject.ask(f"sh {subject.probe('compiled.sh')} {shlex.quote(module)}")
+        listed = subject.ask(f"sh {subject.probe('compiled.sh')} {shlex.quote(module)} {shlex.quote(subject.workdir)}")
         compiled = sorted(first_lines(listed, 50), key=lambda path: subject.likeness(posixpath.basename(path)))
         for path in compiled[:_MOST]:
             yield from programs(shlex.quote(path))
@@ -45,9 +45,13 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
 
 
 def _packages(subject: Subject, comparison: str) -> list[str]:
-    """Import paths of the packages whose name is (`eq`) or is not (`ne`) main."""
+    """Import paths of the packages whose name is (`eq`) or is not (`ne`) main.
+
+    Without modules, a package in a folder that is no GOPATH goes by its folder; its real name is found in the GOPATH.
+    """
     rule = f'{{{{if {comparison} .Name "main"}}}}{{{{.ImportPath}}}}{{{{end}}}}'
-    return list(first_lines(subject.ask(f"{_GO} && go list -e -f {shlex.quote(rule)} ./... 2> /dev/null"), 200))
+    listed = first_lines(subject.ask(f"{_GO} && go list -e -f {shlex.quote(rule)} ./... 2> /dev/null"), 200)
+    return [re.sub(f"^_{re.escape(subject.workdir)}\\b", _module(subject), name) for name in listed]
 
 
 def _linked(result: ExecResult) -> Verdict:

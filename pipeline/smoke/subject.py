@@ -124,7 +124,8 @@ class Subject:
 
 def plain(name: str) -> str:
     """A name without what people write now so and now so: case, separators, the ending of a language."""
-    return re.sub(r"[^a-z0-9]|[.-](?:js|py|cpp|go|php|c|css)$|^(?:python|node|php|go|lib)-", "", name.lower())
+    name = re.sub(r"^(?:python|node|php|go|lib)-|[.-](?:js|py|cpp|go|php|c|css)$", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", name)
 
 
 def programs(command: str) -> list[Candidate]:
