@@ -2,10 +2,10 @@
 
 Usage: build_c.py NAME [--common] [--tolerant] [--permissive]
 
-The build systems that the tree has are tried one after the other, then compiling its sources directly. Of a project
-that has nothing to install its programs and libraries are copied, of one that is all headers the headers. Tests,
-examples and manuals are not built, and warnings are no errors. With --common old C is compiled as it was meant, with
---permissive also what newer compilers refuse, and with --tolerant what can be built of it counts.
+The build systems that the tree has are tried one after the other; where it has none its sources are compiled directly.
+Of a project that has nothing to install its programs and libraries are copied, of one that is all headers the headers.
+Tests, examples and manuals are not built, and warnings are no errors. With --common old C is compiled as it was meant,
+with --permissive also what newer compilers refuse, and with --tolerant what can be built of it counts.
 """
 
 from __future__ import annotations
@@ -76,6 +76,11 @@ def run(*command: str, folder: Path | None = None, limit: int = 480, **environme
 
 def prepare() -> None:
     """Warnings are no errors, sources of a framework that Debian has stand where a submodule would."""
+    modules = Path(".gitmodules")
+    for name in re.findall(r"(?m)^\s*path\s*=\s*(\S+)", modules.read_text()) if modules.is_file() else ():
+        # Some build files ask for the folder of a submodule even where they can do without it.
+        if not name.startswith(("/", "..")):
+            Path(name).mkdir(parents=True, exist_ok=True)
     for path in [
         *Path(".").rglob("CMakeLists.txt"),
         *Path(".").rglob("*.cmake"),
@@ -348,9 +353,19 @@ def with_compiler() -> bool:
     return not others and copy_headers()
 
 
+SYSTEMS = (
+    (with_cmake, ("CMakeLists.txt",)),
+    (with_autotools, ("configure", "configure.ac", "configure.in", "autogen.sh", "bootstrap", "buildconf")),
+    (with_meson, ("meson.build",)),
+    (with_make, ("Makefile", "makefile", "GNUmakefile")),
+)
+
+
 def main() -> None:
     prepare()
-    ways = (with_cmake, with_autotools, with_meson, with_make, with_compiler)
+    ways = [way for way, names in SYSTEMS if folder_of(*names) is not None]
+    if not ways or TOLERANT:
+        ways.append(with_compiler)
     for way in ways:
         if way():
             run("ldconfig")

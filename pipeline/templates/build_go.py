@@ -3,19 +3,22 @@
 Usage: build_go.py IMPORT-PATH [--newer=SUITE] PACKAGE …
 
 Modules come from vendor/ or the configured proxy. Where neither has them, the libraries of Debian do: PACKAGE … are
-those that the imports may mean, and the tree then stands in a GOPATH, without versions. With --newer they come from a
-later release of Debian. Programs and packages that cannot be built are named; it fails when nothing else is left.
+those that the imports may mean. Every module is then replaced by a folder, in a go.mod beside the tree; a tree without
+modules stands in a GOPATH. With --newer the libraries come from a later release of Debian. Programs and packages that
+cannot be built are named; it fails when nothing else is left.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 GOCODE = Path("/usr/share/gocode/src")
 GOPATH = Path("/root/go/src")
+STAND_IN = Path("/usr/local/share/go-stand-in")
 
 
 def say(*words: object) -> None:
@@ -74,6 +77,70 @@ def install_libraries(wanted: list[str], suite: str) -> None:
             shell(command + name)
 
 
+def module_of(folder: Path) -> str:
+    description = folder / "go.mod"
+    found = (
+        re.search(r'^module\s+"?([\w.~/-]+)', description.read_text(errors="replace"), re.MULTILINE)
+        if description.is_file()
+        else None
+    )
+    return found[1] if found else ""
+
+
+def required(description: Path) -> list[str]:
+    """Module paths that a go.mod requires."""
+    text = re.sub(r"//.*", "", description.read_text(errors="replace"))
+    return re.findall(r"^\s*(?:require\s+)?\(?\s*([\w.-]+\.[a-z]+(?:/[\w.~-]+)*)\s+v\d\S*\s*$", text, re.MULTILINE)
+
+
+def place_of(module: str, known: dict[str, Path]) -> Path:
+    """A folder with the sources of a module, whatever version; one without any package where Debian has none."""
+    if module in known:
+        return known[module]
+    bare = re.sub(r"/v\d+$|\.v\d+$", "", module)
+    for folder in (
+        GOCODE / module,
+        GOCODE / bare,
+        *(known[one] for one in known if re.sub(r"/v\d+$", "", one) == bare),
+    ):
+        if folder.is_dir() and not module_of(folder):
+            (folder / "go.mod").write_text(f"module {module}\n")
+            return folder
+        if folder.is_dir():
+            copy = STAND_IN / "copies" / module
+            shutil.copytree(folder, copy, symlinks=True)
+            description = (copy / "go.mod").read_text(errors="replace")
+            (copy / "go.mod").write_text(re.sub(r"(?m)^module\s+.*", f"module {module}", description))
+            return copy
+    stub = STAND_IN / "absent" / module
+    stub.mkdir(parents=True, exist_ok=True)
+    (stub / "go.mod").write_text(f"module {module}\n")
+    say("no library of Debian has", module)
+    return stub
+
+
+def stand_in_modules() -> None:
+    """Every module that is asked for, however far away, is replaced by a folder, in a go.mod beside the tree."""
+    known = {
+        module_of(path.parent): path.parent for path in sorted(GOCODE.rglob("go.mod")) if "/testdata/" not in str(path)
+    }
+    own = Path("go.mod").read_text(errors="replace")
+    local = set(re.findall(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.", own, re.MULTILINE))
+    waiting, places = required(Path("go.mod")), dict[str, Path]()
+    while waiting:
+        module = waiting.pop()
+        if module not in places and module not in local:
+            places[module] = place_of(module, known)
+            waiting += required(places[module] / "go.mod")
+    kept = [line for line in own.splitlines() if not re.search(r"=>\s+[^.\s]|^toolchain\s", line)]
+    kept += [f"replace {module} => {place}" for module, place in sorted(places.items())]
+    STAND_IN.mkdir(parents=True, exist_ok=True)
+    (STAND_IN / "go.mod").write_text("\n".join(kept) + "\n")
+    (STAND_IN / "go.sum").write_text("")
+    flags = f"-buildvcs=false -mod=mod -modfile={STAND_IN}/go.mod"
+    setting(GOFLAGS=flags, GOPROXY="off", GOSUMDB="off", GOWORK="off", GO111MODULE="on")
+
+
 def stand_in_gopath(import_path: str) -> None:
     """The tree under its import path, and every library whose module path ends in a version that its folder lacks."""
     place = GOPATH / import_path
@@ -81,11 +148,11 @@ def stand_in_gopath(import_path: str) -> None:
     if not place.exists():
         place.symlink_to(Path.cwd())
     for description in GOCODE.rglob("go.mod"):
-        found = re.search(r'^module\s+"?([\w.~/-]+)', description.read_text(errors="replace"), re.MULTILINE)
-        if found and not (GOCODE / found[1]).exists() and not (GOPATH / found[1]).exists():
-            (GOPATH / found[1]).parent.mkdir(parents=True, exist_ok=True)
-            (GOPATH / found[1]).symlink_to(description.parent)
-    setting(GO111MODULE="off", GOPATH=f"/root/go:{GOCODE.parent}")
+        module = module_of(description.parent)
+        if module and not (GOCODE / module).exists() and not (GOPATH / module).exists():
+            (GOPATH / module).parent.mkdir(parents=True, exist_ok=True)
+            (GOPATH / module).symlink_to(description.parent)
+    setting(GO111MODULE="off", GOPATH=f"/root/go:{GOCODE.parent}", GOFLAGS="-buildvcs=false")
 
 
 def build() -> bool:
@@ -135,7 +202,7 @@ def program_name(row: list[str]) -> str:
 def main() -> None:
     import_path, *rest = sys.argv[1:]
     suite = rest.pop(0).partition("=")[2] if rest and rest[0].startswith("--newer=") else ""
-    setting(GOTOOLCHAIN="local")
+    setting(GOTOOLCHAIN="local", GOFLAGS="-buildvcs=false")
     if not shell("command -v gcc"):
         setting(CGO_ENABLED="0")
     modules = Path("go.mod").is_file()
@@ -148,6 +215,11 @@ def main() -> None:
             if not needs:
                 sys.exit("nothing could be built")
     install_libraries(rest, suite)
+    if modules:
+        stand_in_modules()
+        if build():
+            return
+        sys.exit("nothing could be built")
     stand_in_gopath(import_path)
     if not build():
         sys.exit("nothing could be built")

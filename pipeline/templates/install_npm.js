@@ -3,7 +3,7 @@
 // loaded by its name from anywhere and its programs are on PATH.
 //
 // Usage: install_npm.js FOLDER-IN-THE-TREE [--use-only] [--no-lock] [--tolerant]
-// The tree itself gets node_modules and nothing else. What was built stays in the copy, and the links lead there.
+// The files of the tree stay as they are; it gets node_modules and what the build makes.
 const fs = require("fs");
 const path = require("path");
 const { spawnSync } = require("child_process");
@@ -133,45 +133,47 @@ function workspaces(description) {
   });
 }
 
+// What was made in the copy, by the package manager and by the build, comes into the tree, as it would for a developer.
+const LEFT = new Set(["package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", ".git", ".cache", ".yarn", ".npmrc", ".eslintcache"]);
+function bring(folder) {
+  for (const name of fs.readdirSync(path.join(copy, folder))) {
+    const inside = path.join(folder, name);
+    const [from, to] = [path.join(copy, inside), path.join(tree, inside)];
+    const known = fs.existsSync(to);
+    if (LEFT.has(name) || (known && (name === "node_modules" || !fs.lstatSync(from).isDirectory()))) continue;
+    if (known) bring(inside);
+    else spawnSync("mv", [from, to]);
+  }
+}
+
 function link(description) {
   const name = description.name || path.basename(tree);
   const place = path.join("/node_modules", name);
   fs.mkdirSync(path.dirname(place), { recursive: true });
-  const made = (one) => typeof one === "string" && !fs.existsSync(path.join(tree, one)) && exists(one);
-  const bin = description.bin || {};
-  const programs = typeof bin === "string" ? { [path.basename(name)]: bin } : bin;
-  const kept = [description.main, description.module, ...Object.values(programs), ...files(description.exports)].some(made) || ["dist", "build", "lib", "out", "_site", "public"].some((one) => fs.existsSync(path.join(copy, one)) && !fs.existsSync(path.join(tree, one)));
-  const home = kept ? copy : tree;
-  if (!fs.existsSync(place)) fs.symlinkSync(home, place);
+  if (!fs.existsSync(place)) fs.symlinkSync(tree, place);
   for (const folder of workspaces(description)) {
     const part = readIn(folder);
     const there = part && part.name && path.join("/node_modules", part.name);
     if (!there || fs.existsSync(there)) continue;
     fs.mkdirSync(path.dirname(there), { recursive: true });
-    fs.symlinkSync(path.join(home, folder), there);
+    fs.symlinkSync(path.join(tree, folder), there);
   }
+  const bin = description.bin || {};
+  const programs = typeof bin === "string" ? { [path.basename(name)]: bin } : bin;
   for (const [program, file] of Object.entries(programs)) {
-    if (!fs.existsSync(path.join(home, file))) continue;
-    const text = `#!/bin/sh\nexec node '${path.join(home, file)}' "$@"\n`;
+    // A program that is built first may not be there.
+    if (!fs.existsSync(path.join(tree, file))) continue;
+    const text = `#!/bin/sh\nexec node '${path.join(tree, file)}' "$@"\n`;
     fs.writeFileSync(path.join("/usr/local/bin", path.basename(program)), text, { mode: 0o755 });
   }
-  return kept;
 }
 
-let kept = false;
 if (exists("package.json")) {
   const description = read("package.json");
   const before = JSON.stringify(description);
   if (!install(description) && !options.has("--tolerant")) process.exit(1);
   finishDependencies();
   if (!build(JSON.parse(before)) && !options.has("--tolerant")) process.exit(1);
-  if (exists("node_modules") && !fs.existsSync(path.join(tree, "node_modules"))) {
-    spawnSync("mv", [path.join(copy, "node_modules"), path.join(tree, "node_modules")]);
-    fs.symlinkSync(path.join(tree, "node_modules"), path.join(copy, "node_modules"));
-  }
-  kept = link(JSON.parse(before));
-}
-if (!kept) {
-  process.chdir("/");
-  fs.rmSync(copy, { recursive: true, force: true });
+  link(JSON.parse(before));
+  bring("");
 }

@@ -1,4 +1,4 @@
-# Installed and built in a copy, since package managers and build steps write into the folder that they work in.
-RUN mkdir -p /usr/local/lib/built && cp -a @project@ /usr/local/lib/built/@name@ && cd /usr/local/lib/built/@name@ \
+# Installed and built in a copy, since package managers rewrite the files that they find; only what is new comes back.
+RUN cp -a @project@ /tmp/source && cd /tmp/source \
  && node /tmp/install_npm.js @project@ @options@ \
- && rm -rf /tmp/install_npm.js /root/.npm /root/.cache /root/.yarn /usr/local/share/.cache /root/.local/share/pnpm/store
+ && rm -rf /tmp/source /tmp/install_npm.js /root/.npm /root/.cache /root/.yarn /usr/local/share/.cache /root/.local/share/pnpm/store
