@@ -48,7 +48,8 @@ wait "$client"; code=$?
 kill "$watcher" 2>/dev/null
 exit "$code"
 """
-_LINE = re.compile(r"#(\d+) (?:\d+\.\d+ ?)?(.*)")
+# Number of a step, seconds where the step itself wrote what follows.
+_LINE = re.compile(r"#(\d+) (\d+\.\d+ ?)?(.*)")
 _TITLE = re.compile(r"\[(?!internal).+\] \S|https?://")
 _RULER = re.compile(r"-{6,}")
 _NOISE = re.compile(r"sha256:[0-9a-f]{64}$|(?:DONE|CACHED)\b|(?:transferring|exporting|writing|naming|resolve) ")
@@ -205,17 +206,18 @@ class _Log:
             if line and not line.startswith("WARNING:"):
                 self._tail.append(line)
             return
-        number, text = match.groups()
-        if _NOISE.match(text):
+        number, written, text = match.groups()
+        if not written and _NOISE.match(text):
             return
-        if error := _ERROR.match(text):
+        if not written and (error := _ERROR.match(text)):
             self._failed = number
             text = _as_classic(error[1])
-        known = number in self._steps
-        step = self._steps.setdefault(number, OutputBuffer(0, LOG_BYTES))
-        if known or _TITLE.match(text):
-            for sink in (self._all, step):
-                sink.add(f"{text}\n".encode())
+        if number not in self._steps:
+            if written or not _TITLE.match(text):
+                return
+            self._steps[number] = OutputBuffer(0, LOG_BYTES)
+        for sink in (self._all, self._steps[number]):
+            sink.add(f"{text}\n".encode())
 
     @property
     def error(self) -> str:

@@ -122,9 +122,14 @@ class TestFailed:
         assert reason in failed.reason
         assert len(failed.log_tail) <= 4000
 
-    def test_the_log_tells_what_the_step_wrote(self, builder: ImageBuilder) -> None:
-        failed = build(builder, f"FROM {BASE}\nRUN echo told >&2; exit 7\n")
-        assert "\ntold\n" in failed.log_tail
+    @pytest.mark.parametrize("flags", ["", "--mount=type=tmpfs,target=/t "], ids=["classic", "buildkit"])
+    def test_the_log_tells_what_the_step_wrote(self, builder: ImageBuilder, flags: str) -> None:
+        words = ["told", "writing image x", "#1 ERROR: y", "------", "ERROR: failed to solve: z"]
+        steps = "; ".join(f"echo {word!r} >&2" for word in words)
+        failed = build(builder, f"FROM {BASE}\nRUN true\nRUN {flags}{steps}; exit 7\n")
+        assert "\n" + "\n".join(words) + "\n" in failed.log_tail
+        assert failed.log_tail.rstrip().endswith("exit 7' returned a non-zero code: 7")
+        assert failed.reason.endswith("exit 7' returned a non-zero code: 7")
 
     def test_a_base_that_nobody_has_is_named(self, builder: ImageBuilder) -> None:
         failed = build(builder, "FROM touchstone/no-such-base:1\nRUN true\n")
