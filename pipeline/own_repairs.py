@@ -40,6 +40,30 @@ _RENAMED = {
     "software-properties-common": "",
 }
 
+# Installers that are downloaded and run at once -> the same tool from a package registry. `@` is the rest of a command.
+_REST = r"(?:[^|&;\n\\]|\\\n)*"
+_INSTALLERS = tuple(
+    (re.compile(rf"\b(?:curl|wget)\b{pattern.replace('@', _REST)}"), f"{command} ")
+    for pattern, command in (
+        (r"@poetry@\|\s*(?:\w+=\S+\s+)*python3?\b@", "python3 -m pip install poetry"),
+        (r"@/uv/@\|\s*(?:env\s+)?(?:\w+=\S+\s+)*(?:ba)?sh\b@", "python3 -m pip install uv"),
+        (r"@pnpm@\|\s*(?:env\s+)?(?:\w+=\S+\s+)*(?:ba)?sh\b@", "npm install --global pnpm"),
+        (r"@bun@\|\s*(?:\w+=\S+\s+)*(?:ba)?sh\b@", "npm install --global bun"),
+        (r"@rustup@\|\s*(?:\w+=\S+\s+)*(?:ba)?sh\b@", "apt-get install -y cargo"),
+        (r"@/setup_[\w.]+@\|\s*(?:sudo\s+)?(?:-E\s+)?(?:ba)?sh\b@", "apt-get install -y npm"),
+        (r"@composer@\|\s*php\b@", "apt-get install -y composer"),
+    )
+)
+# Programs that packages of npm download when they are installed, and how each is told not to.
+_DOWNLOADS = (
+    "ARG CYPRESS_INSTALL_BINARY=0",
+    "ARG ELECTRON_SKIP_BINARY_DOWNLOAD=1",
+    "ARG PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1",
+    "ARG PUPPETEER_SKIP_CHROMIUM_DOWNLOAD=1",
+    "ARG PUPPETEER_SKIP_DOWNLOAD=1",
+    "ARG SENTRYCLI_SKIP_DOWNLOAD=1",
+    "ARG npm_config_chromedriver_skip_download=true",
+)
 _UPDATE = r"\1apt-get update && "
 
 _Change = Callable[[str, re.Match[str]], str]
@@ -133,6 +157,33 @@ def _older_setuptools(text: str, _: re.Match[str]) -> str:
     )
 
 
+def _from_a_registry(text: str, _: re.Match[str]) -> str:
+    for installer, command in _INSTALLERS:
+        text = installer.sub(command, text)
+    return text
+
+
+def _without_downloads(text: str, _: re.Match[str]) -> str:
+    return _after_from(text, *_DOWNLOADS)
+
+
+def _without_source(text: str, found: re.Match[str]) -> str:
+    """What is copied beside others, or only configures, can be absent; what is copied alone is needed."""
+    absent = found["path"].strip("/")
+    settings = re.search(r"(?:^|/)\.(?:env|npmrc|yarnrc|nvmrc)|lock", absent)
+    lines = text.splitlines()
+    for step in reversed(instructions(text)):
+        words = step.text.split()
+        if step.word not in ("COPY", "ADD") or "--from" in step.text or "[" in step.text:
+            continue
+        kept = [words[0], *(word for word in words[1:-1] if word.removeprefix("./").strip("/") != absent), words[-1]]
+        if len(kept) < len(words) and sum(not word.startswith("--") for word in kept) >= 3:
+            lines[step.first : step.last + 1] = [" ".join(kept)]
+        elif len(kept) < len(words) and settings:
+            del lines[step.first : step.last + 1]
+    return "\n".join(lines) + "\n"
+
+
 def _without_history(text: str, _: re.Match[str]) -> str:
     """The history is not part of a tree: what is copied from it is left out."""
     lines = text.splitlines()
@@ -174,6 +225,14 @@ _RULES = (
         _renamed_package,
         repeats=True,
     ),
+    _rule(
+        "tool_of_a_registry",
+        r"curl: \(\d+\)|wget: |could not resolve|unable to resolve"
+        r"|\b(?:poetry|uv|pnpm|bun|cargo|npm|node|composer): (?:command )?not found",
+        _from_a_registry,
+    ),
+    _rule("no_downloads_of_npm", r"puppeteer|cypress|electron|playwright|chromedriver|sentry", _without_downloads),
+    _rule("module_sums", r"missing go\.sum entry|updates to go\.mod needed", _argument("GOFLAGS=-mod=mod")),
     _rule("debian_python", r"externally-managed-environment", _argument("PIP_BREAK_SYSTEM_PACKAGES=1")),
     _rule("old_openssl", r"ERR_OSSL_EVP_UNSUPPORTED", _argument("NODE_OPTIONS=--openssl-legacy-provider")),
     _rule("old_setuptools", r"No module named 'pkg_resources'|AttributeError: .{0,40}ImpImporter", _older_setuptools),
@@ -183,6 +242,12 @@ _RULES = (
         _argument("SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1"),
     ),
     _rule("no_history", r"(?:stat |\")/?\.git(?:modules)?\b", _without_history),
+    _rule(
+        "absent_file",
+        r"(?:stat |\"/)(?P<path>[\w./-]+)\"?:? (?:file does not exist|not found)",
+        _without_source,
+        repeats=True,
+    ),
     _rule(
         "lock_file_of_npm",
         r"npm ci.(?: command)? can only install|cipm can only install",

@@ -67,6 +67,30 @@ HEAD = "FROM debian:buster-slim\n"
             "RUN pipenv install --system",
         ),
         (
+            "COPY package.json yarn.lock ./",
+            "COPY failed: file not found in build context: stat yarn.lock: file does not exist",
+            "absent_file",
+            "COPY package.json ./",
+        ),
+        (
+            "RUN true && curl -sSL https://get.example/poetry/ | POETRY_HOME=/opt python3 - && poetry install",
+            "/bin/sh: 1: poetry: not found",
+            "tool_of_a_registry",
+            "RUN true && python3 -m pip install poetry && poetry install",
+        ),
+        (
+            "RUN curl -fsSL https://deb.example/setup_18.x | bash - && apt-get install -y nodejs",
+            "curl: (56) CONNECT tunnel failed, response 403",
+            "tool_of_a_registry",
+            "RUN apt-get install -y npm && apt-get install -y nodejs",
+        ),
+        (
+            "COPY package.json .npmrc /app/",
+            'failed to compute cache key: "/.npmrc" not found: not found',
+            "absent_file",
+            "COPY package.json /app/",
+        ),
+        (
             "COPY .git app /app/",
             "COPY failed: file not found in build context: stat .git: file does not exist",
             "no_history",
@@ -83,6 +107,8 @@ def test_a_step_is_mended(step: str, log: str, name: str, expected: str) -> None
     ("log", "line"),
     [
         ("error: externally-managed-environment", "ARG PIP_BREAK_SYSTEM_PACKAGES=1"),
+        ("npm error Error: Failed to set up chrome! puppeteer", "ARG PUPPETEER_SKIP_DOWNLOAD=1"),
+        ("go: updates to go.mod needed", "ARG GOFLAGS=-mod=mod"),
         ("code: 'ERR_OSSL_EVP_UNSUPPORTED'", "ARG NODE_OPTIONS=--openssl-legacy-provider"),
         ("npm ERR! ERESOLVE unable to resolve dependency tree", "ARG npm_config_legacy_peer_deps=true"),
         ("setuptools-scm was unable to detect version for /app", "ARG SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1"),
@@ -93,7 +119,12 @@ def test_a_variable_is_declared_in_every_stage(log: str, line: str) -> None:
     found = mended("FROM a AS one\nRUN x\nFROM b\nRUN y\n", log, ())
     assert found is not None
     assert found[0].count(f"{line}\n") == 2
-    assert found[0].startswith(f"FROM a AS one\n{line}\n")
+    assert found[0].index(line) < found[0].index("RUN x")
+
+
+def test_a_file_that_is_copied_alone_is_needed() -> None:
+    log = "COPY failed: file not found in build context: stat dist/program: file does not exist"
+    assert mended(f"{HEAD}COPY dist/program /\n", log, ()) is None
 
 
 def test_a_release_that_is_gone_gives_way_to_a_newer_one() -> None:
