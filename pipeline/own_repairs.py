@@ -231,7 +231,6 @@ _RULES = (
         r"|\b(?:poetry|uv|pnpm|bun|cargo|npm|node|composer): (?:command )?not found",
         _from_a_registry,
     ),
-    _rule("no_downloads_of_npm", r"puppeteer|cypress|electron|playwright|chromedriver|sentry", _without_downloads),
     _rule("module_sums", r"missing go\.sum entry|updates to go\.mod needed", _argument("GOFLAGS=-mod=mod")),
     _rule("debian_python", r"externally-managed-environment", _argument("PIP_BREAK_SYSTEM_PACKAGES=1")),
     _rule("old_openssl", r"ERR_OSSL_EVP_UNSUPPORTED", _argument("NODE_OPTIONS=--openssl-legacy-provider")),
@@ -271,4 +270,6 @@ _RULES = (
         r"Your Pipfile requires .?python_version|Pipfile\.lock \(\w*\) out of date",
         _replaced(r"\s--deploy\b", ""),
     ),
+    # Last, since these names are often only said.
+    _rule("no_downloads_of_npm", r"puppeteer|cypress|electron|playwright|chromedriver|sentry", _without_downloads),
 )
