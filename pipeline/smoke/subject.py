@@ -39,7 +39,7 @@ _MISSING = re.compile(
 )
 _CRASHED = re.compile(r"^Traceback \(most recent|^panic: |^Exception in thread |^terminate called|^fatal error: ", re.M)
 _USAGE = re.compile(
-    r"\busage\b|^options?:|\bsynopsis\b|--help\b"
+    r"\b(?:usage|synopsis)\b|^(?:options?|syntax):|--help\b"
     r"|\b(?:unknown|unrecogni[sz]ed|invalid|illegal|bad|unsupported) (?:option|argument|flag|command|switch)"
     r"|\b(?:missing|requires?|required|expected|needs?|no|too few)\b.{0,40}"
     r"\b(?:arguments?|operands?|commands?|options?|files?|input)",

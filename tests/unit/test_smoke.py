@@ -219,3 +219,48 @@ def test_only_a_suite_that_could_be_run_gives_a_verdict(
 def test_the_placeholder_of_npm_is_no_suite(tmp_path: Path) -> None:
     package = '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'
     assert not list(suites._suites(subject_of(tmp_path, {"package.json": package}, "javascript")))
+
+
+def started(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(PROBES / "started.sh"), command], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_started_command_ends_with_its_own_code_and_has_no_input(tmp_path: Path) -> None:
+    done = started(tmp_path, "cat; echo said; exit 7")
+    assert (done.returncode, done.stdout) == (7, "said\n")
+
+
+def test_a_started_command_that_a_signal_ends_says_so(tmp_path: Path) -> None:
+    assert started(tmp_path, "sh -c 'kill -SEGV $$'").returncode == 139
+
+
+def listed(tree: Path, *names: str) -> set[str]:
+    done = subprocess.run(
+        ["sh", str(PROBES / "programs.sh"), str(tree), "named", *names],
+        env={"PATH": f"/usr/bin:/bin:{tree.parent}/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return set(done.stdout.split())
+
+
+def executable(path: Path, content: bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_programs_are_found_by_name_or_because_they_were_compiled_in_the_tree(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    compiled = executable(tree / "build" / "anything", b"\x7fELF....")
+    script = executable(tree / "fruit.sh", b"#!/bin/sh\n")
+    installed = executable(tmp_path / "bin" / "fruit", b"#!/bin/sh\n")
+    executable(tree / "configure", b"#!/bin/sh\n")
+    executable(tree / "fruit.empty", b"")
+    executable(tmp_path / "bin" / "other", b"#!/bin/sh\n")
+    assert listed(tree, "fruit", "ls") == {compiled, script, installed}
