@@ -110,18 +110,22 @@ def is_windows(reference: str) -> bool:
 def stand_in(reference: str) -> StandIn | None:
     """What can take the place of an image; None for one that is private or of no family of ours."""
     name, tag = _public_name(reference)
-    family = _FAMILY.get(name) if name is not None else None
-    if family is None or is_windows(reference) or (family == "python" and re.match(r"2\b", tag)):
+    family = _FAMILY.get(name or "")
+    if name is None or family is None or is_windows(reference) or (family == "python" and re.match(r"2\b", tag)):
         return None
+    alpine = [Layer("alpine")] if "alpine" in f"{name}:{tag}" else []
     if family == "debian":
         return StandIn(_suite(tag, numbered=True))
+    if family == "alpine":
+        return StandIn(_suite(tag), tuple(alpine))
     if family == "bun":
-        return StandIn(_suite(tag), (Layer("javascript"), Layer("bun")))
-    if family in ("alpine", "nginx", "httpd"):
-        return StandIn(_suite(tag), (Layer(family),))
+        return StandIn(_suite(tag), (Layer("javascript"), Layer("bun"), *alpine))
+    if family in ("nginx", "httpd"):
+        return StandIn(_suite(tag), (Layer(family), *alpine))
     if family == "uv":
-        python = versioned("python", _version(tag)) if "python" in tag else (None, None)
-        return StandIn(python[0], (Layer("python"), Layer("uv")) if "python" in tag else (Layer("uv"),))
+        if "python" not in tag:
+            return StandIn(_suite(tag), (Layer("uv"), *alpine))
+        return StandIn(versioned("python", _version(tag))[0], (Layer("python"), Layer("uv"), *alpine))
     return _of_language(family, None if name in _TOOLS and not _JAVA_TAG.search(tag) else _version(tag), tag)
 
 
