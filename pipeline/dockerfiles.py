@@ -127,7 +127,8 @@ def _with_libraries(recipe: Recipe, libraries: list[str]) -> Recipe:
     version = max(
         recipe.version or "", _GO_OF_LIBRARIES, key=lambda one: [int(part) for part in one.split(".") if part]
     )
-    recipe = replace(recipe, version=version)
+    # The go.mod that stands in for the tree's own cannot be used in a workspace.
+    recipe = replace(recipe, version=version).with_environment(GOWORK="off")
     return recipe.with_words(libraries=" ".join(libraries), options=f"--newer={_GO_SUITE}")
 
 

@@ -129,6 +129,11 @@ def _go_names(path: str) -> Iterator[str]:
         yield f"golang-golang-x-{words[-1]}-dev"
         return
     yield f"golang-{site}-{'-'.join(words)}-dev"
+    if host != "github.com":
+        # Of go.example.org and golang.example.org the middle counts, with or without what stands before it.
+        middle = "-".join(part for part in host.split(".")[:-1] if part not in ("go", "golang"))
+        yield f"golang-{middle}-{words[0]}-dev"
+        yield f"golang-{host.rpartition('.')[0]}-{words[0]}-dev"
     if len(words) > 2:
         yield f"golang-{site}-{'-'.join(words[:2])}-dev"
     last = words[min(1, len(words) - 1)]

@@ -272,7 +272,9 @@ def copy_results(folder: Path, stamp: Path | None = None) -> bool:
         if path.suffix == ".a" or re.search(r"\.so(\.\d+)*$", path.name):
             shutil.copy(path, PREFIX / "lib")
             found = True
-        elif head.startswith(b"\x7fELF") and head[16] in (2, 3) and path.stat().st_mode & 0o111:
+        elif path.stat().st_mode & 0o111 and (
+            (head.startswith(b"\x7fELF") and head[16] in (2, 3)) or (stamp and head.startswith(b"#!"))
+        ):
             shutil.copy(path, PREFIX / "bin")
             found = True
     if found:

@@ -138,7 +138,7 @@ def stand_in_modules() -> None:
     (STAND_IN / "go.mod").write_text("\n".join(kept) + "\n")
     (STAND_IN / "go.sum").write_text("")
     flags = f"-buildvcs=false -mod=mod -modfile={STAND_IN}/go.mod"
-    setting(GOFLAGS=flags, GOPROXY="off", GOSUMDB="off", GOWORK="off", GO111MODULE="on")
+    setting(GOFLAGS=flags, GOPROXY="off", GOSUMDB="off", GO111MODULE="on")
 
 
 def stand_in_gopath(import_path: str) -> None:

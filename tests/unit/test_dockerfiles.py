@@ -196,10 +196,11 @@ def test_go_tree_is_built_under_the_import_path_of_its_packaging_or_else_of_its_
 
 def test_libraries_of_go_are_asked_for_by_the_names_that_debian_gives_them(make: Make) -> None:
     module = "module a.org/b\nrequire (\n\tgithub.com/Spf13/pflag v1.0.5 // indirect\n\tgopkg.in/yaml.v3 v3.0.1\n)\n"
-    module += "require golang.org/x/sys v0.1.0\n"
+    module += "require golang.org/x/sys v0.1.0\nrequire google.golang.org/grpc v1.2.3\nrequire go.uber.org/zap v1.0.0\n"
     written = template(make, {"go.mod": module}, "go")
-    for name in ("golang-github-spf13-pflag-dev", "golang-gopkg-yaml.v3-dev", "golang-golang-x-sys-dev"):
-        assert f" {name} " in written.replace("\n", " ")
+    expected = "github-spf13-pflag gopkg-yaml.v3 golang-x-sys google-grpc go.uber-zap"
+    for name in expected.split():
+        assert f" golang-{name}-dev " in written.replace("\n", " ")
 
 
 def test_packaging_is_taken_out_of_debian_packages_and_left_in_other_trees(make: Make) -> None:
