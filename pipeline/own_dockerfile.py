@@ -71,7 +71,7 @@ RUN missing=; \\
     else echo "no package manager to install$missing" >&2; exit 1; fi
 @keep@COPY . @workdir@
 WORKDIR @workdir@
-RUN @clean@
+RUN rm -rf .git && @clean@
 HEALTHCHECK NONE
 ENTRYPOINT []
 CMD ["bash"]

@@ -64,6 +64,11 @@ _DOWNLOADS = (
     "ARG SENTRYCLI_SKIP_DOWNLOAD=1",
     "ARG npm_config_chromedriver_skip_download=true",
 )
+# The tail of every own Dockerfile takes it out again.
+_REPOSITORY = (
+    "RUN if command -v git > /dev/null && [ ! -e .git ]; then git init -q && git -c user.name=none "
+    "-c user.email=none@example.invalid commit -q --allow-empty -m tree && git tag v0.0.1; fi"
+)
 _UPDATE = r"\1apt-get update && "
 
 _Change = Callable[[str, re.Match[str]], str]
@@ -198,6 +203,17 @@ def _without_history(text: str, _: re.Match[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _in_a_repository(text: str, _: re.Match[str]) -> str:
+    """Where a build asks git for a version or for submodules, an empty repository answers that there are none."""
+    lines: list[str] = []
+    ends = {
+        step.last for step in instructions(text) if re.match(r"(?:COPY|ADD)\s+(?:--chown=\S+\s+)?\./?\s", step.text)
+    }
+    for number, line in enumerate(text.splitlines()):
+        lines += [line, _REPOSITORY] if number in ends else [line]
+    return "\n".join(lines) + "\n"
+
+
 def _rule(name: str, pattern: str, change: _Change, *, repeats: bool = False) -> _Rule:
     return _Rule(name, re.compile(pattern, re.IGNORECASE), change, repeats)
 
@@ -240,6 +256,7 @@ _RULES = (
         r"setuptools[-_]scm was unable to detect version|hatch-vcs|Unable to determine version from git",
         _argument("SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1"),
     ),
+    _rule("empty_repository", r"not a git repository", _in_a_repository),
     _rule("no_history", r"(?:stat |\")/?\.git(?:modules)?\b", _without_history),
     _rule(
         "absent_file",

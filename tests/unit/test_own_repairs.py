@@ -122,6 +122,14 @@ def test_a_variable_is_declared_in_every_stage(log: str, line: str) -> None:
     assert found[0].index(line) < found[0].index("RUN x")
 
 
+def test_git_is_asked_in_an_empty_repository() -> None:
+    log = "fatal: not a git repository (or any of the parent directories): .git"
+    found = mended(f"{HEAD}COPY go.mod ./\nCOPY --chown=1 . /src\nRUN make\n", log, ())
+    assert found is not None
+    assert [line.split()[0] for line in found[0].splitlines()] == ["FROM", "COPY", "COPY", "RUN", "RUN"]
+    assert "git init" in found[0].splitlines()[3]
+
+
 def test_a_file_that_is_copied_alone_is_needed() -> None:
     log = "COPY failed: file not found in build context: stat dist/program: file does not exist"
     assert mended(f"{HEAD}COPY dist/program /\n", log, ()) is None
