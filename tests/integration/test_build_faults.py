@@ -275,6 +275,7 @@ class Stage:
 
     data: Path
     name: str
+    builder: str
     step: str = ""
     """What stands before the command of the one RUN."""
 
@@ -299,6 +300,7 @@ class Stage:
         rows = Store(self.rows).current("image_builds").to_pylist()
         assert Counter(row["repository_id"] for row in rows) == {f"r{n}": 1 for n in range(BUILDS)}
         assert {(row["status"], row["reason"]) for row in rows} == {("built", "")}
+        assert {row["builder"] for row in rows} == {self.builder}
         for row in rows:
             environment = client.api.inspect_image(row["image_digest"])["Config"]["Env"]
             assert {f"OF={self.name}", f"N={row['repository_id'][1:]}"} <= set(environment)
@@ -312,14 +314,23 @@ class Stage:
         assert client.api.images(filters={"dangling": True}) == []
 
 
+@pytest.fixture(params=["classic", "buildkit"])
+def stage(request: pytest.FixtureRequest, data: Path) -> Stage:
+    """A stage whose Dockerfiles are for one of the builders."""
+    if request.param == "classic":
+        return Stage(data, f"{request.function.__name__}-classic", request.param)
+    if client_command() is None:
+        pytest.skip("no docker client here knows BuildKit")
+    return Stage(data, f"{request.function.__name__}-buildkit", request.param, "--mount=type=tmpfs,target=/scratch")
+
+
 def test_an_engine_killed_in_the_middle_of_builds_fails_no_dockerfile_and_the_stage_goes_on_with_the_next_one(
-    client: docker.DockerClient, data: Path
+    client: docker.DockerClient, data: Path, stage: Stage
 ) -> None:
     builder = builder_of(client, data, Room(client, data))
     kept = build(builder, "RUN echo kept > /kept")
-    stage = Stage(data, "engine")
     with stage.start() as process:
-        until(lambda: steps(client))
+        until(lambda: building(client, data))
         kill_engine(data)
         output, errors = process.communicate(timeout=60)
     assert re.fullmatch(r"\d \{'infrastructure': \d\}\n", output), errors
@@ -334,16 +345,11 @@ def test_an_engine_killed_in_the_middle_of_builds_fails_no_dockerfile_and_the_st
     stage.assert_whole(client)
 
 
-@pytest.mark.parametrize("step", ["", "--mount=type=tmpfs,target=/scratch"], ids=["classic", "buildkit"])
 def test_a_driver_killed_in_the_middle_of_builds_loses_no_row_and_leaves_nothing(
-    client: docker.DockerClient, data: Path, step: str, request: pytest.FixtureRequest
+    client: docker.DockerClient, data: Path, stage: Stage
 ) -> None:
-    builder = request.node.callspec.id
-    if builder == "buildkit" and client_command() is None:
-        pytest.skip("no docker client here knows BuildKit")
     seed = random.randrange(10_000)
     chance = random.Random(seed)
-    stage = Stage(data, builder, step)
     for _ in range(2):
         known = stage.recorded() if stage.rows.exists() else set()
         with stage.start() as process:
@@ -355,7 +361,6 @@ def test_a_driver_killed_in_the_middle_of_builds_loses_no_row_and_leaves_nothing
     until(lambda: not building(client, data))
     output, errors = stage.start().communicate(timeout=60)
     assert output == f"{BUILDS} {{}}\n", f"seed {seed}: {errors}"
-    assert {row["builder"] for row in Store(stage.rows).read("image_builds").to_pylist()} == {builder}
     remove_dead_steps(client)
     stage.assert_whole(client)
 
