@@ -1,7 +1,8 @@
 """Programs of the project whatever its language: what its build files and its Dockerfile name, found in the image.
 
-A program counts when it is not from a package of the system and either lies in the tree without being part of what was
-cloned, or bears a name that the project gives to a program, or is newer than the copying of the tree.
+A program counts when it is not from a package of the system and either was compiled in the tree, or bears the name of
+the project. In languages whose programs are compiled it also counts when a build file or a Dockerfile gives that name
+to something, or (C and C++) when it is newer than the copying of the tree; elsewhere such names are those of tools.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from sandbox.building.dockerfile_text import instructions
 
 _MOST = 6
 _NATIVE = ("c", "cpp")
+_COMPILED = ("c", "cpp", "go")
+_INTERPRETER = re.compile(r"(?:.*/)?(?:python[\d.]*|node|php)")
 _COMMON = re.compile(
     r"all|(?:un)?install|(?:dist)?clean|tests?|check|build|dist|help|run|libs?|docs?|main|bin|default|sh|bash|python3?"
-    r"|node|npm|java|php|go|make|env|release|debug|static|shared|app|server|format|lint|coverage",
+    r"|node|npm|java|php|go|make|env|release|debug|static|shared|app|server|format|lint|coverage|pip[\d.]*|wheel"
+    r"|c?cmake|ctest|cpack|meson|ninja|conan|pytest|tini|dumb-init|gosu|su-exec|(?:docker-)?entrypoint(?:\.sh)?",
     re.IGNORECASE,
 )
 _BUILD_FILES = (
@@ -60,6 +64,8 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
 
 def _counts(subject: Subject, path: str) -> bool:
     """A file of the tree that was cloned counts when it is a program by its place and the project's by its name."""
+    if _COMMON.fullmatch(posixpath.basename(path)):
+        return False
     inside = path.removeprefix(f"{subject.workdir}/")
     if inside == path or inside not in subject.tree.files:
         return True
@@ -69,8 +75,11 @@ def _counts(subject: Subject, path: str) -> bool:
 
 def _names(subject: Subject) -> set[str]:
     """Names of programs, without those that every other project has."""
-    names = {subject.repository.name, subject.repository.name.removesuffix("-cli"), *_dockerfile_words(subject)}
-    for files, patterns in _BUILD_FILES:
+    names = {subject.repository.name, subject.repository.name.removesuffix("-cli")}
+    compiled = subject.repository.language in _COMPILED
+    if compiled:
+        names |= _dockerfile_words(subject)
+    for files, patterns in _BUILD_FILES if compiled else ():
         for file in subject.named(files)[:40]:
             text = subject.text(file).replace("\\\n", " ")
             for pattern in patterns:
@@ -88,7 +97,7 @@ def _started_by_dockerfile(subject: Subject) -> Iterator[str]:
     """What the Dockerfile starts, where an interpreter gets a file of the tree."""
     for command in _commands(subject):
         files = [word.removeprefix("./").removeprefix("/app/") for word in command[1:]]
-        if any(file in subject.tree.files for file in files):
+        if _INTERPRETER.fullmatch(command[0]) and any(file in subject.tree.files for file in files):
             yield shlex.join([command[0], *(word.removeprefix("/app/") for word in command[1:])])
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pipeline.smoke.subject import Candidate, Subject, exited_well, plain, programs
 
 _INTERPRETERS = (".venv/bin/python", "venv/bin/python", "python3", "python", "/opt/venv/bin/python3")
+_TOOLS = {"pip", "setuptools", "wheel", "pytest"}
+"""What every Python environment of ours has: only an installation from the tree shows that it is the project's."""
 _MOST_SCRIPTS = 4
 _MOST_MODULES = 12
 _OTHERS = re.compile(
@@ -57,7 +59,7 @@ def _installed(subject: Subject) -> tuple[str | None, list[tuple[list[str], list
             listed = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
         except ValueError:
             continue  # more distributions than an output may hold
-        own = [one for one in listed if one["local"] or plain(one["name"]) in wanted]
+        own = [one for one in listed if one["local"] or (plain(one["name"]) in wanted - _TOOLS)]
         if own:
             own.sort(key=lambda one: subject.likeness(one["name"]))
             return interpreter, [(one["scripts"], _modules(one)) for one in own]

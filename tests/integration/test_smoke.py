@@ -146,6 +146,10 @@ class TestPython:
         found = check("python", {"server.py": f"{serve}.serve_forever()\n"})
         assert found.smoke_ok and "it listens" in found.smoke_log
 
+    def test_a_script_that_wants_arguments_works(self, check: Check) -> None:
+        found = check("python", {"count.py": "import sys\nprint(len(open(sys.argv[1]).read()))\n"})
+        assert (found.smoke_ok, found.smoke_command) == (True, "python3 count.py"), found.smoke_log
+
     def test_nothing_but_the_toolchain_does_not_work(self, check: Check) -> None:
         found = check("python", {"README.md": "fruit\n", "setup.cfg": "[tool:pytest]\n"})
         assert not found.smoke_ok and found.tests_ok is None

@@ -120,12 +120,17 @@ def test_programs_are_named_by_build_files_and_the_dockerfile(tmp_path: Path) ->
     files = {
         "Makefile": "TARGET = spin\nall: spin\nspin: spin.o\n\tcc -o spin spin.o\ninstall:\n",
         "src/Makefile.am": "bin_PROGRAMS = turn \\\n  twist\n",
-        "CMakeLists.txt": "add_executable(wheel main.c)\n",
+        "CMakeLists.txt": "add_executable(rotor main.c)\n",
         "Dockerfile": 'FROM a AS b\nCMD ["none"]\nFROM c\nENTRYPOINT ["/usr/bin/gyro"]\n',
     }
     names = named_programs._names(subject_of(tmp_path, files))
-    assert {"spin", "turn", "twist", "wheel", "gyro", "tool"} <= names
+    assert {"spin", "turn", "twist", "rotor", "gyro", "tool"} <= names
     assert not {"all", "install", "none"} & names
+
+
+def test_tools_that_a_project_uses_are_not_its_programs(tmp_path: Path) -> None:
+    files = {"Makefile": "mypy:\n\tmypy .\n", "Dockerfile": 'FROM a\nCMD ["gunicorn", "app:app"]\n'}
+    assert named_programs._names(subject_of(tmp_path, files, "python")) == {"tool"}
 
 
 def test_a_package_is_imported_from_its_files(tmp_path: Path) -> None:
