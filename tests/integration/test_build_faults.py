@@ -39,6 +39,8 @@ LIMITS = BuildLimits(timeout_s=60, memory_mb=512, disk_mb=2000)
 SMALL = LIMITS.model_copy(update={"disk_mb": 30})
 LONG_AGO_S = 100_000
 BUILDS = 6
+# What only BuildKit knows.
+SCRATCH = "--mount=type=tmpfs,target=/scratch"
 
 # Every build is one of its own: no image of another test is found under its tag.
 DRIVER = """
@@ -166,13 +168,18 @@ class TestFullDisk:
     def data(self, small: Path) -> Path:
         return small
 
+    @pytest.mark.parametrize("disk_mb", [30, 85], ids=["its share", "all of it"])
+    @pytest.mark.parametrize("step", ["", SCRATCH], ids=["classic", "buildkit"])
     def test_a_build_that_fills_the_disk_fails_as_such_and_leaves_it_as_it_was(
-        self, client: docker.DockerClient, data: Path
+        self, client: docker.DockerClient, data: Path, step: str, disk_mb: int
     ) -> None:
+        if step and client_command() is None:
+            pytest.skip("no docker client here knows BuildKit")
         builder = builder_of(client, data, Room(client, data))
         kept = build(builder, "RUN echo kept > /kept", SMALL)
         before = names(client), free_mb(data)
-        full = build(builder, "RUN head -c 500000000 /dev/zero > /big", SMALL)
+        limits = SMALL.model_copy(update={"disk_mb": disk_mb})
+        full = build(builder, f"RUN {step} head -c 500000000 /dev/zero > /big", limits)
         assert (full.status, full.failure_class) == ("failed", "disk")
         assert steps(client) == []
         assert names(client) == before[0]
@@ -321,7 +328,7 @@ def stage(request: pytest.FixtureRequest, data: Path) -> Stage:
         return Stage(data, f"{request.function.__name__}-classic", request.param)
     if client_command() is None:
         pytest.skip("no docker client here knows BuildKit")
-    return Stage(data, f"{request.function.__name__}-buildkit", request.param, "--mount=type=tmpfs,target=/scratch")
+    return Stage(data, f"{request.function.__name__}-buildkit", request.param, SCRATCH)
 
 
 def test_an_engine_killed_in_the_middle_of_builds_fails_no_dockerfile_and_the_stage_goes_on_with_the_next_one(
