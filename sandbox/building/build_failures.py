@@ -37,7 +37,8 @@ def _rule(failure_class: FailureClass, *patterns: str) -> tuple[FailureClass, re
 
 _NO_NAME = (
     r"temporary failure (?:in name resolution|resolving)|could not resolve (?:host|proxy)|name or service not known"
-    r"|no such host|\bEAI_AGAIN\b|\bENOTFOUND\b|getaddrinfo|unable to resolve host|UnknownHostException"
+    r"|no such host|\bEAI_AGAIN\b|\bENOTFOUND\b|getaddrinfo|no such name|unable to resolve host|UnknownHostException"
+    r"|: Unknown host"
 )
 _NO_ANSWER = (
     r"\b(?:ETIMEDOUT|ECONNREFUSED|ECONNRESET)\b|network is unreachable|connection timed out|connection refused"
@@ -148,6 +149,7 @@ _STEP = (
         r"cannot import name '\w+' from '(?:collections|setuptools\S*|jinja2|markupsafe|werkzeug\S*)'",
         r"module '(?:pkgutil|configparser|inspect|collections|ast)' has no attribute|externally-managed-environment",
         r"Version '\S+' for '\S+' was not found|rustc \S+ is not supported|requires rustc|edition20\d\d",
+        r"DeployException|poetry\.lock was last generated|lockfile needs to be updated|OUTDATED_LOCKFILE",
         r"lock file version|SyntaxError: (?:Unexpected token|f-string)|is not compatible with (?:this|your) version",
     ),
     _rule(
@@ -155,7 +157,7 @@ _STEP = (
         r"fatal error: \S+: No such file or directory|'\S+\.h' file not found",
         r"(?:command |: )not found$|executable file not found in|cannot find -l|error: linker .* not found",
         r"Unable to locate package|has no installation candidate|unable to select packages|Couldn't find any package",
-        r"Could NOT find|Could not find a package configuration file|Package configuration file .* not",
+        r"(?-i:Could NOT find)|Could not find a package configuration file|Package configuration file .* not",
         r"No package '\S+' found|was not found in the pkg-config|Dependency \S+ not found|Dependency lookup for",
         r"No module named|ModuleNotFoundError|Cannot find module|Can't resolve '|cannot find package",
         r"cannot find module providing package|no required module provides package|is not in (?:GOROOT|std)",
