@@ -69,6 +69,7 @@ _REPOSITORY = (
     "RUN if command -v git > /dev/null && [ ! -e .git ]; then git init -q && git -c user.name=none "
     "-c user.email=none@example.invalid commit -q --allow-empty -m tree && git tag v0.0.1; fi"
 )
+_UNIX_SCRIPTS = r"RUN find . /usr/local/bin -xdev -type f -name '*.sh' -exec sed -i 's/\r$//' {} + 2> /dev/null || true"
 _UPDATE = r"\1apt-get update && "
 
 _Change = Callable[[str, re.Match[str]], str]
@@ -205,13 +206,25 @@ def _without_history(text: str, _: re.Match[str]) -> str:
 
 def _in_a_repository(text: str, _: re.Match[str]) -> str:
     """Where a build asks git for a version or for submodules, an empty repository answers that there are none."""
-    lines: list[str] = []
-    ends = {
-        step.last for step in instructions(text) if re.match(r"(?:COPY|ADD)\s+(?:--chown=\S+\s+)?\./?\s", step.text)
-    }
-    for number, line in enumerate(text.splitlines()):
-        lines += [line, _REPOSITORY] if number in ends else [line]
-    return "\n".join(lines) + "\n"
+    return _after_copies(text, r"\./?\s", _REPOSITORY)
+
+
+def _unix_scripts(text: str, _: re.Match[str]) -> str:
+    """Scripts as they would be in a checkout on this system; the tree of the agent stays as it is."""
+    return _after_copies(text, r"[^<]", _UNIX_SCRIPTS)
+
+
+def _after_copies(text: str, source: str, added: str) -> str:
+    """With a line behind every COPY and ADD from the context whose first source begins like `source`."""
+    copies = re.compile(rf"(?:COPY|ADD)\s+(?:--(?!from)\S+\s+)*(?!--){source}", re.IGNORECASE)
+    ends = {step.last for step in instructions(text) if copies.match(step.text)}
+    lines = text.splitlines()
+    if added in lines:
+        return text
+    return (
+        "\n".join(one for number, line in enumerate(lines) for one in ([line, added] if number in ends else [line]))
+        + "\n"
+    )
 
 
 def _rule(name: str, pattern: str, change: _Change, *, repeats: bool = False) -> _Rule:
@@ -256,6 +269,7 @@ _RULES = (
         r"setuptools[-_]scm was unable to detect version|hatch-vcs|Unable to determine version from git",
         _argument("SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1"),
     ),
+    _rule("unix_scripts", r"\.sh: not found|\r['’]?: |\\r['’]?: |\^M: bad interpreter", _unix_scripts),
     _rule("empty_repository", r"not a git repository", _in_a_repository),
     _rule("no_history", r"(?:stat |\")/?\.git(?:modules)?\b", _without_history),
     _rule(

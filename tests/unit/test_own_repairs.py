@@ -130,6 +130,14 @@ def test_git_is_asked_in_an_empty_repository() -> None:
     assert "git init" in found[0].splitlines()[3]
 
 
+@pytest.mark.parametrize("log", ["/bin/sh: 1: ./build.sh: not found", r"env: 'bash\r': No such file or directory"])
+def test_scripts_with_the_line_ends_of_another_system_lose_them(log: str) -> None:
+    found = mended(f"{HEAD}COPY --chown=1 build.sh /\nCOPY --from=0 /a /a\nRUN ./build.sh\n", log, ())
+    assert found is not None
+    assert [line.split()[0] for line in found[0].splitlines()] == ["FROM", "COPY", "RUN", "COPY", "RUN"]
+    assert r"s/\r$//" in found[0]
+
+
 def test_a_file_that_is_copied_alone_is_needed() -> None:
     log = "COPY failed: file not found in build context: stat dist/program: file does not exist"
     assert mended(f"{HEAD}COPY dist/program /\n", log, ()) is None
