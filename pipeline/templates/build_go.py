@@ -18,6 +18,7 @@ from pathlib import Path
 
 GOCODE = Path("/usr/share/gocode/src")
 GOPATH = Path("/root/go/src")
+LANGUAGE = "1.21"
 STAND_IN = Path("/usr/local/share/go-stand-in")
 
 
@@ -119,6 +120,17 @@ def place_of(module: str, known: dict[str, Path]) -> Path:
     return stub
 
 
+def modernise(description: Path) -> None:
+    """Debian compiles without regard to the language version that a library says it is written in, and so has to be."""
+    text = re.sub(r"(?m)^toolchain\s.*\n", "", description.read_text(errors="replace"))
+    found = re.search(r"(?m)^go\s+1\.(\d+)\S*$", text)
+    if found is None:
+        text += f"\ngo {LANGUAGE}\n"
+    elif int(found[1]) < int(LANGUAGE.partition(".")[2]):
+        text = text.replace(found[0], f"go {LANGUAGE}")
+    description.write_text(text)
+
+
 def stand_in_modules() -> None:
     """Every module that is asked for, however far away, is replaced by a folder, in a go.mod beside the tree."""
     known = {
@@ -131,6 +143,7 @@ def stand_in_modules() -> None:
         module = waiting.pop()
         if module not in places and module not in local:
             places[module] = place_of(module, known)
+            modernise(places[module] / "go.mod")
             waiting += required(places[module] / "go.mod")
     kept = [line for line in own.splitlines() if not re.search(r"=>\s+[^.\s]|^toolchain\s", line)]
     kept += [f"replace {module} => {place}" for module, place in sorted(places.items())]
