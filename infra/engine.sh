@@ -243,7 +243,11 @@ make_token() {
 }
 
 start_proxy() {
-    local waited
+    local waited pid
+    # One that an interrupted call started, and that does not serve yet.
+    for pid in $(engine_processes); do
+        if grep -qsaF sandbox.egress.proxy "/proc/$pid/cmdline"; then kill -9 "$pid" 2>/dev/null || true; fi
+    done
     rm -f "$run/proxy.pid"
     # In the machine's own namespaces, and with its own proxy settings.
     (

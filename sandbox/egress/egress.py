@@ -25,6 +25,8 @@ FOLDER = "egress"
 GATEWAY = "198.18.0.1"
 """Our engine's end of its bridge, in the range reserved for tests of network equipment; infra/engine.sh gives it."""
 PORT = 3128
+PROCESS = "proxy.pid"
+"""File beside the engine's socket, written by the proxy once it serves."""
 RECIPES = "trusted-recipes"
 _NAMES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 
@@ -43,9 +45,13 @@ class HostFailure:
 class Egress:
     """What builds on one engine may reach. Safe for several threads and processes."""
 
-    def __init__(self, folder: Path, restricted: bool) -> None:
-        """`folder` is shared with the proxy. For `restricted` see `of`, which makes one."""
+    def __init__(self, folder: Path, restricted: bool, proxy: Path | None = None) -> None:
+        """`folder` is shared with the proxy, and `proxy` the file with its process number, where there is one.
+
+        For `restricted` see `of`, which makes one of these.
+        """
         self._folder = folder
+        self._proxy = proxy
         self.restricted = restricted
         """Whether builds reach nothing but allowed hosts; False for a foreign engine."""
 
@@ -55,14 +61,16 @@ class Egress:
         chosen = address(data)
         with engine_call("asking the engine for its proxy"):
             proxy = str(client.api.info().get("HttpProxy") or "")
-        behind_ours = proxy.rstrip("/").endswith(f"@{GATEWAY}:{PORT}")
-        return cls(data.absolute() / FOLDER, chosen is not None and chosen.owned and behind_ours)
+        folder = data.absolute() / FOLDER
+        if chosen is None or not chosen.owned or not proxy.rstrip("/").endswith(f"@{GATEWAY}:{PORT}"):
+            return cls(folder, restricted=False)
+        return cls(folder, restricted=True, proxy=chosen.socket.parent / PROCESS)
 
     def variables(self, who: str) -> dict[str, str]:
         """Environment for the build `who` (`build-` and an id of letters, digits, `.`, `_` and `-`) of a repository.
 
         Docker knows these names: as build arguments they need no declaration, and neither the cache nor the image's
-        history has them. Empty for a foreign engine.
+        history has them. Empty for a foreign engine. Raises SandboxUnavailable when the proxy has ended.
         """
         return self._variables(f"{who}:x")
 
@@ -123,5 +131,17 @@ class Egress:
     def _variables(self, user: str) -> dict[str, str]:
         if not self.restricted:
             return {}
+        if self._proxy is not None and not _runs(self._proxy):
+            raise SandboxUnavailable(
+                f"the proxy of the engine does not run, without which builds reach nothing; {REMEDY}"
+            )
         proxy = dict.fromkeys(_NAMES, f"http://{user}@{GATEWAY}:{PORT}")
         return proxy | dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1")
+
+
+def _runs(proxy: Path) -> bool:
+    try:
+        command = Path("/proc", proxy.read_text().strip(), "cmdline").read_bytes()
+    except OSError:
+        return False
+    return str(proxy).encode() in command.split(b"\0")

@@ -12,6 +12,7 @@ from sandbox.backends.choice import choose
 from sandbox.backends.overlay import OverlayBackend
 from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.building.images import ImageBuilder
+from sandbox.egress.egress import Egress
 from sandbox.engine import connect
 from sandbox.protocol import Backend
 from sandbox.verifier.verifier_runtime import VerifierRuntime
@@ -32,9 +33,9 @@ def bases(client: docker.DockerClient, data_folder: Path) -> BaseImages:
 
 
 @pytest.fixture(scope="session")
-def builder(client: docker.DockerClient, bases: BaseImages) -> ImageBuilder:
+def builder(client: docker.DockerClient, bases: BaseImages, data_folder: Path) -> ImageBuilder:
     """Builds on those bases."""
-    return ImageBuilder(client, bases)
+    return ImageBuilder(client, bases, Egress.of(data_folder, client))
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ import pytest
 
 from sandbox.egress.egress import GATEWAY, PORT, Egress
 from sandbox.engine import connect
+from sandbox.errors import SandboxUnavailable
 from tests.integration.engines import SCRIPT, bootstrap
 
 pytestmark = pytest.mark.docker
@@ -168,8 +169,14 @@ def test_a_proxy_that_was_killed_comes_back_and_the_engine_stays(folder: Callabl
     while Path(f"/proc/{proxy}/cmdline").exists() and Path(f"/proc/{proxy}/cmdline").read_bytes():
         assert time.monotonic() < give_up
         time.sleep(0.05)
+    client = connect(data)
+    egress = Egress.of(data, client)
+    client.close()
+    with pytest.raises(SandboxUnavailable, match=r"bootstrap\.sh"):
+        egress.variables("build-1")
     again = bootstrap(data, "engine")
     assert again.returncode == 0, again.stderr
+    assert egress.variables("build-1") and egress.trusted()
     assert engine_process(data) == engine
     assert int((run_folder(data) / "proxy.pid").read_text()) != proxy
     assert any("sandbox.egress.proxy" in line for line in processes(run_folder(data)))
