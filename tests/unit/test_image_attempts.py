@@ -27,7 +27,7 @@ REPOSITORY = Repository(source="local", full_name="owner/thing", commit="1", lan
 FILES = {"Dockerfile": "FROM example/own\n", "setup.py": "from setuptools import setup\n", "thing.py": ""}
 GOOD = ImageCheck(smoke_ok=True, smoke_command="python -c 'import thing'")
 BAD = ImageCheck(smoke_ok=False, smoke_command="python -c 'import thing'", smoke_log="ImportError: no such thing")
-NOT_FOUND = "sh: 1: xmllint: not found"
+NOT_FOUND = "sh: 1: pg_config: not found"
 
 
 class Script:
@@ -40,7 +40,7 @@ class Script:
     def kind(self, spec: ImageSpec) -> str:
         if "example/own" in spec.dockerfile:
             return "own"
-        if "libxml2-utils" in spec.dockerfile:
+        if "libpq-dev" in spec.dockerfile:
             return "repaired"
         return "rewritten" if "example/rewritten" in spec.dockerfile else "template"
 
