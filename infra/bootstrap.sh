@@ -57,6 +57,21 @@ except (OSError, ValueError):
 print(file.parent / str(folder))' "$file"
 }
 
+# Writes down which registry our engine may speak to besides public ones, for its next start.
+note_registry() {
+    local file=${TOUCHSTONE_CONFIG:-$root/touchstone.toml} registry
+    registry=$("$python" -I -S -c '
+import pathlib, sys, tomllib
+
+try:
+    registry = tomllib.loads(pathlib.Path(sys.argv[1]).read_text()).get("images", {}).get("registry", "")
+except (AttributeError, OSError, ValueError):
+    registry = ""
+print(str(registry).partition("/")[0])' "$file")
+    mkdir -p "$data/egress"
+    if [ -n "$registry" ]; then printf '%s\n' "$registry" >"$data/egress/registry"; else rm -f "$data/egress/registry"; fi
+}
+
 # Names of the Debian packages that the wanted parts still lack, one a line.
 missing_packages() {
     local part
@@ -263,6 +278,7 @@ main() {
         parts+=(engine)
     fi
     install_packages "${parts[@]}"
+    note_registry
     case $mode in
     engine) ensure_engine ;;
     venv) ensure_venv run ;;

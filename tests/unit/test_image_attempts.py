@@ -133,14 +133,15 @@ def test_a_model_is_asked_when_no_rule_and_no_candidate_is_left_and_only_once(tr
         spec = candidate.spec.model_copy(update={"dockerfile": "FROM example/rewritten\n"})
         return replace(candidate, strategy="model", spec=spec)
 
-    found = tried(replace(bench(script), rewrite=rewrite))
-    assert [attempt.candidate.strategy for attempt in found] == ["own_dockerfile", "template", "model"]
+    *others, last = [attempt.candidate.strategy for attempt in tried(replace(bench(script), rewrite=rewrite))]
+    assert last == "model"
+    assert others == [attempt.candidate.strategy for attempt in tried(bench(script))]
 
 
 def test_the_same_dockerfile_is_not_built_twice(tried: Try) -> None:
     script = Script()
     found = tried(replace(bench(script), rewrite=lambda candidate, evidence, tree: candidate))
-    assert len(found) == 2
+    assert len(found) == len(tried(bench(script)))
 
 
 class Stage:
@@ -203,7 +204,8 @@ def test_a_model_that_does_not_answer_is_no_fault_of_the_repository(stage: Stage
         raise ModelUnavailable("no answer")
 
     assert stage.run(replace(bench(Script()), rewrite=rewrite)) == {"infrastructure": 1}
-    assert [row["failure_class"] for row in stage.rows()] == ["build_failed", "build_failed", "infrastructure"]
+    *others, last = [row["failure_class"] for row in stage.rows()]
+    assert (set(others), last) == ({"build_failed"}, "infrastructure")
 
 
 def test_a_full_disk_has_its_own_class_and_is_tried_again(stage: Stage) -> None:
