@@ -221,6 +221,21 @@ def test_the_proxy_leads_neither_to_this_machine_nor_to_metadata_nor_back_into_t
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
+def test_what_the_engine_fetches_for_a_dockerfile_is_neither_on_this_machine_nor_metadata(
+    builds: Builds, egress: Egress, builder: str, host_port: int
+) -> None:
+    addresses = [f"{address}:{host_port}" for address in own_addresses()] + [METADATA]
+    for address in addresses:
+        made, log = builds.run(builder, [f"ADD http://{address}/{secrets.token_hex(4)} /got"], egress.trusted())
+        assert made is None, log
+
+
+def test_a_step_does_not_get_the_network_of_the_engine(builds: Builds, egress: Egress) -> None:
+    made, log = builds.run("buildkit", [f"RUN --network=host : {secrets.token_hex(4)}"], egress.trusted())
+    assert made is None and "network" in log
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
 def test_one_step_does_not_reach_another(
     builds: Builds, client: docker.DockerClient, image: str, egress: Egress, builder: str
 ) -> None:
