@@ -231,6 +231,10 @@ def _on_the_stage_before(text: str) -> str:
     number = (wanted or usable[-1:])[0]
     step, match = stages[number]
     name = match[3] or f"stage-{number}"
+    # Users of the other image are not those of this one.
+    for copy in (one for one in instructions(text) if one.first > last.first and one.word in ("COPY", "ADD")):
+        for line in range(copy.first, copy.last + 1):
+            lines[line] = re.sub(r"\s--chown=\S+", "", lines[line])
     _replace(lines, last, f"FROM {name}" + (f" AS {written[3]}" if written[3] else ""))
     if match[3] is None:
         _replace(lines, step, f"{match[1]}{match[2]} AS {name}")

@@ -81,6 +81,8 @@ _PUBLIC_NAMES = frozenset({"astral-sh/uv", "mlocati/php-extension-installer"}) |
 }
 # What lies below the images of a language unless their tag says that they are slim.
 _FULL = {"python": "buildpack", "javascript": "buildpack", "go": "cpp", "php": "cpp"}
+# What images of a language have besides its tools: users and folders that Dockerfiles rely on.
+_PLACES = {"javascript": "node", "go": "golang"}
 _WINDOWS = re.compile(r"windows|nanoserver|servercore|ltsc20\d\d", re.IGNORECASE)
 _JAVA_TAG = re.compile(r"(?:jdk|jre|temurin|corretto|openjdk|java)-?(\d+(?:\.\d+)*)")
 _VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)*)")
@@ -119,7 +121,7 @@ def stand_in(reference: str) -> StandIn | None:
     if family == "alpine":
         return StandIn(_suite(tag), tuple(alpine))
     if family == "bun":
-        return StandIn(_suite(tag), (Layer("javascript"), Layer("bun"), *alpine))
+        return StandIn(_suite(tag), (Layer("javascript"), Layer("node"), Layer("bun"), *alpine))
     if family in ("nginx", "httpd"):
         return StandIn(_suite(tag), (Layer(family), *alpine))
     if family == "uv":
@@ -170,6 +172,8 @@ def _of_language(family: str, version: str | None, tag: str) -> StandIn:
     layers = [Layer(family, exact)]
     if family in _FULL and not re.search(r"slim|alpine", tag):
         layers.insert(0, Layer(_FULL[family]))
+    if family in _PLACES:
+        layers.append(Layer(_PLACES[family]))
     if family == "php" and "apache" in tag:
         layers.append(Layer("apache"))
     if "alpine" in tag:

@@ -132,7 +132,8 @@ def test_a_value_that_is_given_for_all_stages_stays(make: Make) -> None:
 
 @pytest.mark.parametrize("bare", ["scratch", "registry.example/distroless/static", "busybox:1"])
 def test_a_last_stage_without_a_shell_is_put_on_the_one_whose_results_it_takes(make: Make, bare: str) -> None:
-    text = f"FROM golang\nRUN make\nFROM debian AS other\nFROM {bare} AS end\nCOPY --from=0 /a /a\nUSER 1\n"
+    last = "COPY --from=0 --chown=nonroot:nonroot /a /a\nUSER 1\n"
+    text = f"FROM golang\nRUN make\nFROM debian AS other\nFROM {bare} AS end\n{last}"
     assert written(make({"Dockerfile": text})).startswith(
         "FROM golang AS stage-0\nRUN make\nFROM debian AS other\nFROM stage-0 AS end\nCOPY --from=0 /a /a\nUSER 1\n"
     )
