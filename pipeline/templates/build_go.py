@@ -109,7 +109,7 @@ def place_of(module: str, known: dict[str, Path]) -> Path:
             return folder
         if folder.is_dir():
             copy = STAND_IN / "copies" / module
-            shutil.copytree(folder, copy, symlinks=True)
+            shutil.copytree(folder, copy, symlinks=True, dirs_exist_ok=True)
             description = (copy / "go.mod").read_text(errors="replace")
             (copy / "go.mod").write_text(re.sub(r"(?m)^module\s+.*", f"module {module}", description))
             return copy
@@ -131,12 +131,28 @@ def modernise(description: Path) -> None:
     description.write_text(text)
 
 
+def running() -> str:
+    return go("env", "GOVERSION")[1].strip().removeprefix("go")
+
+
+def too_new(own: str) -> bool:
+    """Whether a go.mod asks for a later patch than this toolchain's, which may do nevertheless."""
+    found = re.search(r"(?m)^go\s+([\d.]+)", own)
+    return found is not None and numbers(found[1]) > numbers(running())
+
+
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
 def stand_in_modules() -> None:
     """Every module that is asked for, however far away, is replaced by a folder, in a go.mod beside the tree."""
     known = {
         module_of(path.parent): path.parent for path in sorted(GOCODE.rglob("go.mod")) if "/testdata/" not in str(path)
     }
     own = Path("go.mod").read_text(errors="replace")
+    if too_new(own):
+        own = re.sub(r"(?m)^go\s+\S+", f"go {running()}", own)
     local = set(re.findall(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.", own, re.MULTILINE))
     waiting, places = required(Path("go.mod")), dict[str, Path]()
     while waiting:
@@ -222,7 +238,8 @@ def main() -> None:
     if modules:
         text = Path("go.mod").read_text(errors="replace")
         needs = re.search(r"^require\b", text, re.MULTILINE) is not None
-        if Path("vendor").is_dir() or not needs or go("mod", "download", limit=120)[0]:
+        possible = Path("vendor").is_dir() or not needs or go("mod", "download", limit=120)[0]
+        if possible and not too_new(text):
             if build():
                 return
             if not needs:
