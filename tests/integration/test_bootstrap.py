@@ -35,6 +35,15 @@ def engine_process(data: Path) -> int:
     return int((run_folder(data) / "docker.pid").read_text())
 
 
+def wait_for_end(pid: int) -> None:
+    """Until a process has ended, be it buried or not."""
+    give_up = time.monotonic() + 20
+    cmdline = Path(f"/proc/{pid}/cmdline")
+    while cmdline.exists() and cmdline.read_bytes():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
 def links_of_machine() -> list[dict[str, Any]]:
     """Its network devices with their addresses."""
     listed = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True).stdout
@@ -165,10 +174,7 @@ def test_a_proxy_that_was_killed_comes_back_and_the_engine_stays(folder: Callabl
     assert bootstrap(data, "engine").returncode == 0
     engine, proxy = engine_process(data), int((run_folder(data) / "proxy.pid").read_text())
     os.kill(proxy, signal.SIGKILL)
-    give_up = time.monotonic() + 10
-    while Path(f"/proc/{proxy}/cmdline").exists() and Path(f"/proc/{proxy}/cmdline").read_bytes():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    wait_for_end(proxy)
     client = connect(data)
     egress = Egress.of(data, client)
     client.close()
@@ -243,7 +249,9 @@ def test_an_engine_that_was_killed_is_replaced_and_its_containers_end(folder: Ca
     client = connect(data)
     start_container(client, "86399.75")
     client.close()
+    proxy = int((run_folder(data) / "proxy.pid").read_text())
     os.kill(engine_process(data), signal.SIGKILL)
+    wait_for_end(proxy)
     assert sleeping("86399.75")
 
     again = bootstrap(data, "engine")

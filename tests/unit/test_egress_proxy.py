@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -16,7 +18,7 @@ from sandbox.egress.egress import Egress, HostFailure
 from sandbox.egress.events import Event, Journal, read_events
 from sandbox.egress.heads import MAX_HEAD
 from sandbox.egress.policy import Policy
-from sandbox.egress.proxy import Proxy
+from sandbox.egress.proxy import MAX_CONNECTIONS, Proxy
 
 TOKEN = "0123456789abcdef"
 Exchange = Callable[[bytes], bytes]
@@ -136,6 +138,17 @@ def test_a_build_reaches_allowed_hosts_only_and_the_refusal_is_written_down(loop
         ("build-1", "a.example.invalid", 22, "refused", 0),
         ("build-1", "a.example.invalid", 443, "unresolved", 0),
     ]
+
+
+def test_one_client_holds_a_bounded_number_of_connections(loop: Loop, tmp_path: Path) -> None:
+    port = loop.serve(Proxy(Policy(tmp_path, TOKEN), Journal(tmp_path)).serve)
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(MAX_CONNECTIONS + 1)]
+        held[-1].settimeout(20)
+        assert held[-1].recv(1) == b""
+        held[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        held[0].settimeout(20)
+        assert held[0].recv(12) == b"HTTP/1.1 400"
 
 
 def test_the_list_may_change_while_the_proxy_runs(loop: Loop, tmp_path: Path) -> None:
