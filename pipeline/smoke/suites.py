@@ -156,7 +156,6 @@ def _go(subject: Subject) -> Iterator[_Suite]:
 
 
 def _native(subject: Subject) -> Iterator[_Suite]:
-    files = subject.tree.files
     listed = "\n".join(subject.text(name) for name in subject.named(r"(?:[\w.-]+/)?CMakeLists\.txt")[:20])
     if re.search(r"\benable_testing\s*\(|include\s*\(\s*CTest", listed, re.IGNORECASE):
         build = "cmake -S . -B build-touchstone -DBUILD_TESTING=ON && cmake --build build-touchstone --parallel 2"
@@ -169,10 +168,13 @@ def _native(subject: Subject) -> Iterator[_Suite]:
         )
     target = _make_target(subject)
     if target:
-        prepare = "if [ -x configure ]; then ./configure; fi && " if "configure" in files else ""
+        prepare, tools = "", ""
+        if subject.named(r"configure(?:\.ac|\.in)?"):
+            prepare = "{ [ -f configure ] || autoreconf -i; } && sh ./configure && "
+            tools = "([ -f configure ] || command -v autoreconf) && "
         yield _Suite(
             f"{_COPY} && {prepare}make -j2 && echo '{_BUILT}' && make {target}",
-            "command -v make && (command -v cc || command -v c++)",
+            f"{tools}command -v make && (command -v cc || command -v c++)",
             # A target that only builds, or that is empty, is no test.
             rf"(?is){_BUILT}.*(?:\bpass|\bok\b|success|all tests|[1-9]\d* tests)",
             rf"(?is){_BUILT}.*(?:fail|error|assert|not ok)",
@@ -183,7 +185,7 @@ def _native(subject: Subject) -> Iterator[_Suite]:
 def _make_target(subject: Subject) -> str:
     """`check` or `test`, where the Makefile has such a target."""
     if "Makefile.am" in subject.tree.files:
-        return "check" if "configure" in subject.tree.files else ""
+        return "check"
     for name in ("Makefile", "makefile", "GNUmakefile"):
         for target in ("check", "test"):
             if re.search(rf"^{target}\s*:", subject.text(name), re.MULTILINE):
