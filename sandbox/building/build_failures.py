@@ -38,17 +38,17 @@ def _rule(failure_class: FailureClass, *patterns: str) -> tuple[FailureClass, re
 _NO_NAME = (
     r"temporary failure (?:in name resolution|resolving)|could not resolve (?:host|proxy)|name or service not known"
     r"|no such host|\bEAI_AGAIN\b|\bENOTFOUND\b|getaddrinfo|no such name|unable to resolve host|UnknownHostException"
-    r"|: Unknown host"
+    r"|: Unknown host|host has no address"
 )
 _NO_ANSWER = (
     r"\b(?:ETIMEDOUT|ECONNREFUSED|ECONNRESET)\b|network is unreachable|connection timed out|connection refused"
-    r"|couldn't connect to server|Retrying \(Retry\(total=0"
+    r"|host not reached|couldn't connect to server|Retrying \(Retry\(total=0"
     r"|connection reset by peer|i/o timeout|TLS handshake timeout|read timed out|failed to establish a new connection"
     r"|max retries exceeded|could not connect to|unable to connect to|Cannot initiate the connection"
     r"|(?:tunnel|proxy)\b.*\b(?:502|503|504)\b"
 )
 _NETWORK = re.compile(
-    rf"{_NO_NAME}|{_NO_ANSWER}|(?:tunnel|proxy)\b.*\b(?:403|502|503|504)\b|Failed to fetch|Forbidden"
+    rf"{_NO_NAME}|{_NO_ANSWER}|(?:tunnel|proxy)\b.*\b(?:403|502|503|504)\b|Failed to fetch|Forbidden|host not allowed"
     r"|\(from versions: none\)",
     re.IGNORECASE,
 )
@@ -59,7 +59,8 @@ _ANYWHERE = (
     _rule("disk", r"no space left on device|\bENOSPC\b|disk quota exceeded"),
     _rule(
         "host_not_allowed",
-        r"CONNECT tunnel failed, response 403|Tunnel connection failed: 403|tunneling socket .* statusCode=403",
+        r"host not allowed|is not on the list of allowed hosts|CONNECT tunnel failed, response 403",
+        r"Tunnel connection failed: 403|tunneling socket .* statusCode=403",
         r"Invalid response from proxy: HTTP/1\.[01] 403|Received HTTP code 403 from proxy after CONNECT",
         r"Proxy CONNECT aborted|Proxy response \(403\)",
     ),

@@ -233,7 +233,8 @@ class _Log:
     @property
     def text(self) -> str:
         """The log of all steps and the error at its end."""
-        return self._all.text() + (f"{self.error}\n" if self.error else "")
+        text, error = self._all.text(), f"{self.error}\n" if self.error else ""
+        return text if text.endswith(error) else text + error
 
 
 def _as_classic(text: str) -> str:

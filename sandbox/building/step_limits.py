@@ -66,7 +66,7 @@ def groups_of(client: docker.DockerClient) -> StepGroups | None:
         raise SandboxUnavailable(f"the engine has no control groups for {', '.join(missing)}")
     parent = next((b for a, b in itertools.pairwise(command) if a == "--cgroup-parent"), "docker")
     return StepGroups(
-        controllers=first or dict.fromkeys(_CONTROLLERS, second[0]),
+        controllers={name: first[name] if first else second[0] for name in _CONTROLLERS},
         roots=tuple(map(Path, seen)),
         parent=socket.parent.name,
         buildkit=f"{parent.strip('/')}/buildkit",
