@@ -19,6 +19,8 @@ from pathlib import Path
 GOCODE = Path("/usr/share/gocode/src")
 GOPATH = Path("/root/go/src")
 LANGUAGE = "1.21"
+# Here a project is a folder of an owner.
+HOSTS = ("bitbucket.org", "codeberg.org", "github.com", "gitlab.com", "golang.org")
 STAND_IN = Path("/usr/local/share/go-stand-in")
 
 
@@ -154,6 +156,10 @@ def stand_in_modules() -> None:
     if too_new(own):
         own = re.sub(r"(?m)^go\s+\S+", f"go {running()}", own)
     local = set(re.findall(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.", own, re.MULTILINE))
+    projects = [folder for host in HOSTS for folder in GOCODE.glob(f"{host}/*/*") if folder.is_dir()]
+    for folder in projects:
+        if not any(folder.rglob("go.mod")):
+            (folder / "go.mod").write_text(f"module {folder.relative_to(GOCODE)}\n")
     waiting, places = required(Path("go.mod")), dict[str, Path]()
     while waiting:
         module = waiting.pop()
@@ -161,6 +167,12 @@ def stand_in_modules() -> None:
             places[module] = place_of(module, known)
             modernise(places[module] / "go.mod")
             waiting += required(places[module] / "go.mod")
+    # Debian's sources import each other by names without versions, and more than their go.mod says.
+    for folder in (one for one in projects if (one / "go.mod").is_file()):
+        name = str(folder.relative_to(GOCODE))
+        for module in {module_of(folder), name} - {"", module_of(Path.cwd()), *places, *local}:
+            places[module] = place_of(module, known)
+            modernise(places[module] / "go.mod")
     kept = [line for line in own.splitlines() if not re.search(r"=>\s+[^.\s]|^toolchain\s", line)]
     kept += [f"replace {module} => {place}" for module, place in sorted(places.items())]
     STAND_IN.mkdir(parents=True, exist_ok=True)

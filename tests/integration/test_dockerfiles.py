@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -9,9 +11,10 @@ from uuid import uuid4
 import docker
 import pytest
 
-from pipeline.checkout import CheckoutConfig, collect, store
+from pipeline.checkout import CheckoutConfig, Tree, collect, store
 from pipeline.directory_tree import walk
 from pipeline.dockerfiles import candidates
+from pipeline.repairs import repaired
 from pipeline.types import Language, Repository
 from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.building.images import ImageBuilder
@@ -31,7 +34,7 @@ def client(data_folder: Path) -> docker.DockerClient:
 
 @pytest.fixture
 def attempts(client: docker.DockerClient, data_folder: Path, tmp_path: Path) -> Iterator[Attempts]:
-    """Builds the candidates of a fixture repository one after the other. The base stands in for every toolchain."""
+    """Builds the candidates of a fixture repository, repairs after them. The base stands in for every toolchain."""
     bases = BaseImages(client, BaseImageConfig(), data_folder)
     builder = ImageBuilder(client, bases)
     made: list[str] = []
@@ -42,10 +45,18 @@ def attempts(client: docker.DockerClient, data_folder: Path, tmp_path: Path) -> 
         repository = Repository(source="local", full_name=full_name, commit="1", language=language, locator=name)
         checkout = store(repository, collect(walk(REPOSITORIES / name), CheckoutConfig()), tmp_path)
         tree = tmp_path / f"{checkout.tree_sha256}.tar"
-        for candidate in candidates(repository, tree, lambda _language, _version=None: bases.base().tag):
-            build = builder.build(candidate.spec, BuildLimits(timeout_s=60 if "endless" not in name else 3))
+
+        def toolchain(language: Language, version: str | None = None) -> str:
+            return bases.base().tag
+
+        waiting = deque(candidates(repository, tree, toolchain))
+        while waiting:
+            candidate = waiting.popleft()
+            build = builder.build(candidate.spec, BuildLimits(timeout_s=120 if "endless" not in name else 3))
             made.extend([build.digest] if build.digest else [])
             yield candidate.strategy, build
+            better = None if build.digest else repaired(candidate, build, Tree(tree), toolchain)
+            waiting.extendleft([better] if better else [])
 
     yield of
     for digest in made:
@@ -87,6 +98,14 @@ def test_template_leaves_the_tree_as_it_was_cloned(attempts: Attempts, client: d
     listed = run(client, build, "find . -type f | sort && command -v greet").split()
     cloned = sorted(f"./{path.name}" for path in (REPOSITORIES / "failing-dockerfile").iterdir())
     assert listed == [*cloned, "/usr/local/bin/greet"]
+
+
+def test_repair_installs_the_command_that_a_build_misses(attempts: Attempts, client: docker.DockerClient) -> None:
+    (first, failed), (second, build) = itertools.islice(attempts("missing-command", "c"), 2)
+    assert (first, failed.status) == ("template", "failed")
+    assert "bc: not found" in failed.log_tail
+    assert second == "repaired"
+    assert run(client, build, "sum-of-two && ls") == "5\nMakefile\nREADME.md\n"
 
 
 def test_dockerfile_that_never_ends_is_stopped_at_the_limit(attempts: Attempts) -> None:
