@@ -29,13 +29,12 @@ def small_engine(data_folder: Path, *, disk_mb: int | None = None, registry: str
         data = Path(parent) / "data"
         layers = data / "docker"
         layers.mkdir(parents=True)
-        if registry is not None:
-            (data / "egress").mkdir()
-            (data / "egress" / "registry").write_text(registry)
+        config = Path(parent) / "touchstone.toml"
+        config.write_text(f'[images]\nregistry = "{registry}"\n' if registry is not None else "")
         if disk_mb is not None:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk_mb}m", "tmpfs", str(layers)], check=True)
         try:
-            started = bootstrap(data, "engine")
+            started = bootstrap(data, "engine", TOUCHSTONE_CONFIG=str(config))
             assert started.returncode == 0, started.stderr
             yield data
         finally:

@@ -189,7 +189,9 @@ def test_a_proxy_that_was_killed_comes_back_and_the_engine_stays(folder: Callabl
 
 
 @pytest.mark.parametrize("loopback", [True, False])
-def test_the_engine_reaches_the_configured_registry_on_this_machine(folder: Callable[[], Path], loopback: bool) -> None:
+def test_the_engine_reaches_the_configured_registry_on_this_machine(
+    folder: Callable[[], Path], tmp_path: Path, loopback: bool
+) -> None:
     addresses = [one["local"] for link in links_of_machine() for one in link["addr_info"]]
     host = next(address for address in addresses if address.startswith("127.") is loopback)
     asked: list[str] = []
@@ -205,9 +207,9 @@ def test_the_engine_reaches_the_configured_registry_on_this_machine(folder: Call
     with ThreadingHTTPServer(("0.0.0.0", 0), Registry) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         data = folder()
-        (data / "egress").mkdir(parents=True)
-        (data / "egress" / "registry").write_text(f"{host}:{server.server_address[1]}\n")
-        assert bootstrap(data, "engine").returncode == 0
+        config = tmp_path / "touchstone.toml"
+        config.write_text(f'[images]\nregistry = "{host}:{server.server_address[1]}"\n')
+        assert bootstrap(data, "engine", TOUCHSTONE_CONFIG=str(config)).returncode == 0
         client = connect(data)
         try:
             with pytest.raises(docker.errors.APIError):
