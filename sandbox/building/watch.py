@@ -16,7 +16,7 @@ from sandbox.types import BuildLimits
 
 logger = logging.getLogger(__name__)
 
-POLL_S = 0.25
+POLL_S = 0.1
 MB = 1 << 20
 
 
