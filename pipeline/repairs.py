@@ -43,9 +43,9 @@ def repaired(candidate: Candidate, build: ImageBuild, tree: Tree, toolchain: Too
     recipe = candidate.recipe
     if recipe is None:
         return _mended(candidate, log)
-    if build.failure_class == "build_timeout":
-        log += "\nthe build took too long"
     for rule in RULES:
+        if build.failure_class == "build_timeout" and rule.name not in QUICKER:
+            continue
         if (rule.templates and recipe.template not in rule.templates) or (
             rule.name in candidate.repairs and not rule.repeats
         ):
@@ -202,6 +202,8 @@ _NPM: frozenset[str] = frozenset({"npm"})
 _C: frozenset[str] = frozenset({"c"})
 _ANY: frozenset[str] = frozenset()
 
+QUICKER = frozenset({"for_use_only"})
+"""Rules that can help where a build took too long: the others would make it longer."""
 RULES: tuple[Rule, ...] = (
     Rule("missing_packages", _ANY, _missing_packages, repeats=True),
     Rule("compilers", frozenset({"python", "npm"}), _compilers),

@@ -34,6 +34,15 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
+def fill_in_templates() -> None:
+    """Sources in which a build replaces words by values, as a plug-in of Maven does, get the words themselves."""
+    for path in list(Path(".").rglob("src/main/java-templates/**/*.java")):
+        place = Path(str(path).replace("src/main/java-templates/", "src/main/java/"))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        place.write_text(re.sub(r"\$\{([\w.]+)\}", r"\1", text), encoding="utf-8")
+
+
 def sources() -> list[str]:
     every = [
         str(path)
@@ -118,6 +127,7 @@ def resources() -> None:
 
 def main() -> None:
     jar = sys.argv[1]
+    fill_in_templates()
     files = sources()
     if not files:
         sys.exit("there is no Java source")

@@ -126,6 +126,13 @@ def test_repair_that_needs_a_toolchain_which_cannot_be_had_is_passed_over(attemp
     assert found.repairs == ("tolerant",)
 
 
+def test_build_that_took_too_long_is_tried_again_only_where_it_can_be_shorter(attempt: Callable[..., Attempt]) -> None:
+    assert attempt("c").after("fatal error: zlib.h: No such file or directory", "build_timeout") is None
+    found = attempt("javascript").after("npm error", "build_timeout")
+    assert found is not None
+    assert found.repairs == ("for_use_only",)
+
+
 def test_module_that_a_program_lacks_when_it_is_started_is_installed(attempt: Callable[..., Attempt]) -> None:
     found = attempt("python").after("ModuleNotFoundError: No module named 'yaml'")
     assert found is not None
