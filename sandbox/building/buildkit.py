@@ -119,7 +119,8 @@ def run_buildkit(
         command += [f"--build-arg={name}={value}" for name, value in sorted(build_args.items())]
         command += [f"--label={name}={value}" for name, value in sorted(labels.items())]
         if socket := socket_of(client):
-            command.insert(1, f"DOCKER_HOST=unix://{socket}")
+            # Either of these would win over the address, or change how it is talked to.
+            command[1:1] = ["-u", "DOCKER_CONTEXT", "-u", "DOCKER_TLS_VERIFY", f"DOCKER_HOST=unix://{socket}"]
         log = _Log()
         clock = Deadline(limits.timeout_s)
         with _running([*command, "-"], context) as build, Watch(client, limits, lambda: _end(build)) as watch:
