@@ -214,6 +214,10 @@ RULES: tuple[Rule, ...] = (
         "old_common_symbols", _C, _option("--common", r"multiple definition of|implicit declaration|conflicting types")
     ),
     Rule(
+        "standard_17", _C, _option("--standard=17", r"not a member of .std\W|C\+\+1[47]|compiler and library support")
+    ),
+    Rule("standard_20", _C, _option("--standard=20", r"C\+\+20|c\+\+20|std::(?:span|ranges)|.concept. does not name")),
+    Rule(
         "permissive",
         _C,
         _option(

@@ -1,11 +1,12 @@
 """Builds and installs the C or C++ project in the current folder, a copy of the tree, into /usr/local.
 
-Usage: build_c.py NAME [--common] [--tolerant] [--permissive]
+Usage: build_c.py NAME [--common] [--permissive] [--standard=NN] [--tolerant]
 
 The build systems that the tree has are tried one after the other; where it has none its sources are compiled directly.
 Of a project that has nothing to install its programs and libraries are copied, of one that is all headers the headers.
 Tests, examples and manuals are not built, and warnings are no errors. With --common old C is compiled as it was meant,
-with --permissive also what newer compilers refuse, and with --tolerant what can be built of it counts.
+with --permissive also what newer compilers refuse, with --standard C++ by a newer standard than the project names, and
+with --tolerant what can be built of it counts.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ LINKED = {
     "bsd/": "-lbsd", "gmp.h": "-lgmp",
 }  # fmt: skip
 TOLERANT = "--tolerant" in sys.argv
+STANDARD = next((word.partition("=")[2].encode() for word in sys.argv if word.startswith("--standard=")), b"")
 
 
 def say(*words: object) -> None:
@@ -95,6 +97,10 @@ def prepare() -> None:
             continue
         changed = re.sub(rb"(?<![\w-])-Werror(=(?!format-security)[\w-]+)?(?![\w=-])|-pedantic-errors", b"", text)
         changed = re.sub(rb"werror=true", b"werror=false", changed)
+        if STANDARD:
+            # An older standard was enough once, with other versions of what is included.
+            changed = re.sub(rb"(CXX_STANDARD\s+)(?:98|11|14|17)\b", rb"\g<1>" + STANDARD, changed)
+            changed = re.sub(rb"(-std=(?:c|gnu)\+\+)(?:98|03|0x|11|1y|14|1z|17)\b", rb"\g<1>" + STANDARD, changed)
         if path.name in ("CMakeLists.txt",) or path.suffix == ".cmake":
             changed = without_absent_folders(path, changed)
         if changed != text:

@@ -126,6 +126,12 @@ def test_repair_that_needs_a_toolchain_which_cannot_be_had_is_passed_over(attemp
     assert found.repairs == ("tolerant",)
 
 
+def test_sources_that_need_a_newer_standard_than_their_project_names_get_it(attempt: Callable[..., Attempt]) -> None:
+    found = attempt("cpp").after("error: ‘is_standard_layout_v’ is not a member of ‘std’")
+    assert found is not None
+    assert "build_c.py thing --standard=17 " in found.spec.dockerfile
+
+
 def test_build_that_took_too_long_is_tried_again_only_where_it_can_be_shorter(attempt: Callable[..., Attempt]) -> None:
     assert attempt("c").after("fatal error: zlib.h: No such file or directory", "build_timeout") is None
     found = attempt("javascript").after("npm error", "build_timeout")
