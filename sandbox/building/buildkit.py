@@ -33,6 +33,8 @@ from sandbox.types import BuildLimits
 logger = logging.getLogger(__name__)
 
 LINE_BYTES = 1 << 16
+# Either of these would win over the address of our engine, or change how it is talked to.
+_ENV = ("env", "-u", "DOCKER_CONTEXT", "-u", "DOCKER_TLS_VERIFY")
 _PROBE_TIMEOUT_S = 20
 # The client ends with this process, however that ends: then nobody holds the other end of the pipe any more, and the
 # engine ends a build whose client is gone. $1 is the pipe.
@@ -59,6 +61,7 @@ _STEP_FAILED = re.compile(
     r": exit code: (?P<code>\d+)",
     re.DOTALL,
 )
+_STEP = re.compile(r"The command '.*' returned a non-zero code: \d+", re.DOTALL)
 _WRAPPING = re.compile(
     r"^(?:ERROR: )?(?:failed to solve(?: with frontend \S+)?: |rpc error: code = \w+ desc = "
     r"|failed to create LLB definition: |failed to compute cache key: |failed to load cache key: )+"
@@ -73,23 +76,23 @@ _ENGINE_GONE = re.compile(
 
 @functools.cache
 def client_command() -> tuple[str, ...] | None:
-    """The command that builds with BuildKit; None where no docker client can. Looked for once in a process."""
+    """The words behind `env` that build with BuildKit; None where no docker client can. Looked for once."""
     programs = [os.path.join(folder, "docker") for folder in os.get_exec_path()]
     programs = list(dict.fromkeys(program for program in programs if os.access(program, os.X_OK)))
     for program in programs:
         if "buildx" in _answer(program, "buildx", "version"):
-            return ("env", "BUILDX_BUILDER=default", program, "buildx", "build")
+            return ("BUILDX_BUILDER=default", program, "buildx", "build")
     for program in programs:
         # The version of the client alone would need an engine that answers.
         version = re.search(r"version (\d+)\.", _answer(program, "--version"))
         if version and int(version[1]) < 23:
-            return ("env", "DOCKER_BUILDKIT=1", program, "build")
+            return ("DOCKER_BUILDKIT=1", program, "build")
     return None
 
 
 def _answer(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
+        done = subprocess.run([*_ENV, *command], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         logger.info("%s is passed over: %s", command[0], error)
         return ""
@@ -115,12 +118,11 @@ def run_buildkit(
     groups = groups_of(client)
     with groups.of_buildkit(limits) if groups else nullcontext(), tempfile.TemporaryDirectory() as folder:
         id_file = Path(folder) / "id"
-        command = [*program, "--progress=plain", f"--iidfile={id_file}", f"--file={DOCKERFILE}", f"--tag={tag}"]
+        socket = socket_of(client)
+        command = [*_ENV, f"DOCKER_HOST=unix://{socket}"] if socket else ["env"]
+        command += [*program, "--progress=plain", f"--iidfile={id_file}", f"--file={DOCKERFILE}", f"--tag={tag}"]
         command += [f"--build-arg={name}={value}" for name, value in sorted(build_args.items())]
         command += [f"--label={name}={value}" for name, value in sorted(labels.items())]
-        if socket := socket_of(client):
-            # Either of these would win over the address, or change how it is talked to.
-            command[1:1] = ["-u", "DOCKER_CONTEXT", "-u", "DOCKER_TLS_VERIFY", f"DOCKER_HOST=unix://{socket}"]
         log = _Log()
         clock = Deadline(limits.timeout_s)
         with _running([*command, "-"], context) as build, Watch(client, limits, lambda: _end(build)) as watch:
@@ -130,7 +132,8 @@ def run_buildkit(
             code = build.wait()
         image_id = id_file.read_text().strip() if code == 0 and id_file.exists() else None
     error = watch.reason or ("" if image_id else log.error)
-    if not watch.reason and image_id is None and _ENGINE_GONE.search(error or "error during connect"):
+    answered = bool(watch.reason or image_id or _STEP.match(error))
+    if not answered and _ENGINE_GONE.search(error or "error during connect"):
         raise SandboxUnavailable(f"building an image with BuildKit: {error or f'its client ended with {code}'}")
     return BuildOutcome(
         image_id=None if error else image_id,
