@@ -1,7 +1,8 @@
 """Repository -> the Dockerfiles worth trying, best first: its own, then the template of its language.
 
 In every image the tree lies at `/workspace/<name>` as a developer cloned it, the project is installed or built beside
-it (under /usr/local, in a virtual environment …), and bash, git, coreutils and python3 are there. Nothing is built
+it (under /usr/local, in a virtual environment …; only package managers of JavaScript and PHP put their folders into the
+tree, and a JavaScript build what it makes), and bash, git, coreutils and python3 are there. Nothing is built
 here, and no settings of package indexes are written here: both are the sandbox package's. What a recipe becomes is in
 recipes.py, what is tried after a failure in repairs.py, which packages a tree asks for in prerequisites.py.
 """
