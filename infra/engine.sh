@@ -212,7 +212,7 @@ start_engine() {
         unshare --mount --net --propagation slave bash -c "$inside" inside "$mounts" \
         dockerd --config-file "$run/daemon.json" --host "unix://$socket" --data-root "$data/docker" \
         --exec-root "$run/exec" --pidfile "$run/docker.pid" --storage-driver overlay2 \
-        --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent "touchstone-$key" \
+        --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent "/touchstone-$key" \
         --bridge touchstone --iptables=false --ip6tables=false --ip-masq=false \
         --dns "$gateway" "${options[@]}" \
         >"$data/docker.log" 2>&1 </dev/null 8>&- 9>&- &

@@ -17,6 +17,7 @@ from docker.errors import DockerException
 from sandbox import cgroups
 from sandbox.backends.choice import obstacles
 from sandbox.backends.overlay import installed_runtime
+from sandbox.building.buildkit import client_command
 from sandbox.egress.egress import Egress
 from sandbox.engine import REMEDY, connect
 from sandbox.errors import SandboxUnavailable
@@ -71,6 +72,7 @@ def examine(data: Path) -> list[Finding]:
         check_storage(info),
         check_backend(info, installed_runtime(), os.geteuid()),
         check_egress(info, confined),
+        check_buildkit(client_command()),
         check_data_folder(data, cgroups.filesystem_of(str(_existing(data).resolve()), mountinfo), info is not None),
         check_disk(_roots(data, info)),
         check_memory(Path("/proc/meminfo").read_text()),
@@ -124,6 +126,12 @@ def check_egress(info: Info | None, confined: bool) -> Finding:
         'run infra/bootstrap.sh down and again as root without DOCKER_HOST, or accept it: egress = "open" in [builds]'
     )
     return _finding("egress of builds", False, "this engine is not ours: builds reach whatever it reaches", remedy)
+
+
+def check_buildkit(command: tuple[str, ...] | None) -> Finding:
+    """Without it Dockerfiles that use its syntax are rows that say `needs_buildkit`."""
+    detail = " ".join(command[1:]) if command else "no docker client knows it"
+    return _finding("buildkit", command is not None, detail, "install docker-buildx, or docker-cli where it is missing")
 
 
 def check_data_folder(data: Path, filesystem: str, engine_answers: bool) -> Finding:

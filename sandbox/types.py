@@ -126,7 +126,7 @@ FailureClass = Literal[
 ]
 """Why a build failed; the rules are in building/build_failures.py.
 
-`infrastructure` and `disk` are this machine's or the network's; `host_not_allowed` is our own policy and `needs_buildkit`
+`infrastructure` and `disk` are this machine's or the network's, `host_not_allowed` is our own policy, `needs_buildkit`
 the engine's: none of them says anything about a repository. The others do.
 """
 

@@ -170,8 +170,11 @@ class ImageBuilder:
         try:
             found = self._bases.resolve(name)
         except RegistryUnreachable as error:
+            # A registry that only the repository's owner can reach is the repository's; everybody's is the network's.
+            public = docker.auth.resolve_repository_name(name)[0] == docker.auth.INDEX_NAME
             raise _NoBase(
-                "base_missing", f"the base image {name} is not in the engine and no registry answers: {error}"
+                "infrastructure" if public else "base_missing",
+                f"the base image {name} is not in the engine and no registry answers: {error}",
             ) from error
         if found is None:
             raise _NoBase("base_missing", f"there is no base image {name}")

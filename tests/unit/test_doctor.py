@@ -59,6 +59,11 @@ def test_builds_that_reach_everything_are_a_fault_with_both_remedies() -> None:
     assert "bootstrap.sh" in doctor.check_egress(None, confined=False).remedy
 
 
+def test_a_machine_whose_client_knows_no_buildkit_is_told_what_to_install() -> None:
+    assert doctor.check_buildkit(("DOCKER_BUILDKIT=1", "/usr/bin/docker", "build")).ok
+    assert "docker-buildx" in doctor.check_buildkit(None).remedy
+
+
 @pytest.mark.parametrize(
     ("driver", "runtime", "user", "said"),
     [
