@@ -5,9 +5,9 @@ RUN DEBIAN_FRONTEND=noninteractive apt-get install -y -qq apache2 > /dev/null \
  && apt-get clean \
  && mkdir -p /usr/local/apache2/htdocs /usr/local/apache2/conf/extra /usr/local/apache2/cgi-bin /usr/local/apache2/logs \
  && ln -s /usr/lib/apache2/modules /usr/local/apache2/modules \
- && ln -s /usr/sbin/apache2 /usr/local/bin/httpd \
- && printf '#!/bin/sh\nexec httpd -f /usr/local/apache2/conf/httpd.conf -D FOREGROUND "$@"\n' > /usr/local/bin/httpd-foreground \
- && chmod 755 /usr/local/bin/httpd-foreground
+ && printf '#!/bin/sh\nexec apache2 -f /usr/local/apache2/conf/httpd.conf "$@"\n' > /usr/local/bin/httpd \
+ && printf '#!/bin/sh\nexec httpd -D FOREGROUND "$@"\n' > /usr/local/bin/httpd-foreground \
+ && chmod 755 /usr/local/bin/httpd /usr/local/bin/httpd-foreground
 COPY httpd.conf /usr/local/apache2/conf/httpd.conf
 WORKDIR /usr/local/apache2
-RUN httpd -t -f /usr/local/apache2/conf/httpd.conf
+RUN httpd -t
