@@ -187,6 +187,10 @@ _GO_VERSIONS = (
 )
 _NODE_VERSIONS = (
     (
+        r"does not provide an export named|requires at least Node|(?:File|Iterator|WebSocket|navigator) is not defined",
+        "24",
+    ),
+    (
         r"Unsupported engine.*(?:>=|\^)\s*2[2-9]|requires? node(?:\.js)? ?(?:version )?(?:>=|v)?\s*2[1-9]|node:sqlite",
         "24",
     ),

@@ -119,6 +119,12 @@ def test_old_pins_get_an_older_python(attempt: Callable[..., Attempt]) -> None:
     assert found.spec.dockerfile.startswith("FROM toolchain/python:3.9\n")
 
 
+def test_package_that_asks_node_for_what_it_lacks_gets_a_newer_one(attempt: Callable[..., Attempt]) -> None:
+    found = attempt("javascript").after("module 'node:buffer' does not provide an export named 'File'")
+    assert found is not None
+    assert found.spec.dockerfile.startswith("FROM toolchain/javascript:24\n")
+
+
 def test_repair_that_needs_a_toolchain_which_cannot_be_had_is_passed_over(attempt: Callable[..., Attempt]) -> None:
     found = attempt("java").after("error: package javax.xml.bind does not exist")
     assert found is not None
