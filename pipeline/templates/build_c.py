@@ -163,6 +163,8 @@ def with_cmake() -> bool:
         "-DCMAKE_BUILD_TYPE=Release",
         f"-DCMAKE_INSTALL_PREFIX={PREFIX}",
         "-DBUILD_TESTING=OFF",
+        # A shared library knows what else it needs.
+        "-DBUILD_SHARED_LIBS=ON",
         "-DCMAKE_POLICY_VERSION_MINIMUM=3.5",
         "-DCMAKE_COMPILE_WARNING_AS_ERROR=OFF",
     ]
@@ -178,7 +180,11 @@ def with_cmake() -> bool:
         done, said = run("/usr/local/bin/cmake" if Path("/usr/local/bin/cmake").exists() else "cmake", *command[1:])
     if not done:
         return False
-    done, _ = run("cmake", "--build", str(BUILD), "--parallel", "2", *(["--", "-k"] if TOLERANT else []))
+    build = ["cmake", "--build", str(BUILD), "--parallel", "2", *(["--", "-k"] if TOLERANT else [])]
+    done, said = run(*build)
+    if not done and re.search(r"undefined reference|recompile with -fPIC|relocation ", said):
+        run("cmake", "-DBUILD_SHARED_LIBS=OFF", str(BUILD))
+        done, said = run(*build)
     if not done and not TOLERANT:
         return False
     before = installed()

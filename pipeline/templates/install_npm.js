@@ -103,8 +103,9 @@ function build(description) {
   const scripts = description.scripts || {};
   const main = [description.main, description.module, ...Object.values(typeof description.bin === "string" ? { bin: description.bin } : description.bin || {}), ...files(description.exports)];
   const missing = main.filter((one) => typeof one === "string" && !one.includes("*") && !/\.(json|d\.ts|css)$/.test(one)).some((one) => !exists(one) && !exists(`${one}.js`) && !exists(`${one}/index.js`));
-  const steps = ["build", "compile", "bundle", "dist", "prepare", "prepublishOnly", "prepublish"].filter((one) => scripts[one] && !/^(husky|is-ci|patch-package|simple-git-hooks|lefthook)\b/.test(scripts[one]));
-  if (!steps.length || (!missing && !steps.includes("build"))) return true;
+  const steps = ["build", "prepare", "compile", "bundle", "dist", "prepublishOnly", "prepublish"].filter((one) => scripts[one] && !/^(husky|is-ci|patch-package|simple-git-hooks|lefthook)\b/.test(scripts[one]));
+  // What is run before a package is published tests it as well: only where nothing else makes what is missing.
+  if (!steps.length || (!missing && steps[0].startsWith("prepublish"))) return true;
   const manager = exists("pnpm-lock.yaml") ? "pnpm" : exists("yarn.lock") && fs.existsSync("/usr/local/bin/yarn") ? "yarn" : "npm";
   const built = run(`${manager} run ${steps[0]}`, 200) || (missing && steps[1] && run(`${manager} run ${steps[1]}`, 120)) || run(`NODE_OPTIONS=--openssl-legacy-provider ${manager} run ${steps[0]}`, 200);
   if (!built) console.log("what its build step makes is absent");
