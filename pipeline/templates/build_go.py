@@ -93,7 +93,8 @@ def module_of(folder: Path) -> str:
 def required(description: Path) -> list[str]:
     """Module paths that a go.mod requires."""
     text = re.sub(r"//.*", "", description.read_text(errors="replace"))
-    return re.findall(r"^\s*(?:require\s+)?\(?\s*"?([\w.-]+\.[a-z]+(?:/[\w.~-]+)*)"?\s+v\d\S*\s*$", text, re.MULTILINE)
+    module = r"[\w.-]+\.[a-z]+(?:/[\w.~-]+)*"
+    return re.findall(rf"^\s*(?:require\s+)?\(?\s*[\"']?({module})[\"']?\s+v\d\S*\s*$", text, re.MULTILINE)
 
 
 def place_of(module: str, known: dict[str, Path]) -> Path:

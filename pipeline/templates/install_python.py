@@ -39,10 +39,8 @@ MODULES = {
 }  # fmt: skip
 # Gigabytes for graphics cards, where a smaller one does the same work on a processor.
 SMALLER = {
-    "tensorflow": "tensorflow-cpu",
-    "tensorflow-gpu": "tensorflow-cpu",
-    "opencv-python": "opencv-python-headless",
-}
+    "tensorflow": "tensorflow-cpu", "tensorflow-gpu": "tensorflow-cpu", "opencv-python": "opencv-python-headless",
+}  # fmt: skip
 GRAPHICS = re.compile(
     r"(torch(vision|audio|text)?|triton|xformers|vllm|flash-attn|deepspeed|nvidia-.*|cupy.*|bitsandbytes)$"
 )
@@ -180,18 +178,15 @@ class Project:
 
 def requirement_files() -> list[str]:
     """The files of requirements for use: the usual names first, at most two."""
-    named = ["requirements.txt", "requirements/base.txt", "requirements/prod.txt", "requirements/production.txt"]
-    named += ["requirements/requirements.txt", "requirements/common.txt", "requirements/main.txt"]
-    found = [name for name in named if Path(name).is_file()][:1]
-    if not found:
-        found = sorted(
-            str(path) for path in Path(".").glob("*requirements*.txt") if not re.search("dev|test|doc|lint", path.name)
-        )[:1]
-    if not found:
-        found = sorted(
-            str(path) for path in Path(".").glob("*/requirements.txt") if not re.search("doc|test", str(path))
-        )[:2]
-    return found
+    named = [f"requirements/{name}.txt" for name in ("base", "prod", "production", "requirements", "common", "main")]
+    found = [name for name in ("requirements.txt", *named) if Path(name).is_file()][:1]
+    apart = re.compile("dev|test|doc|lint")
+    found = (
+        found or sorted(str(path) for path in Path(".").glob("*requirements*.txt") if not apart.search(path.name))[:1]
+    )
+    return (
+        found or sorted(str(path) for path in Path(".").glob("*/requirements.txt") if not apart.search(str(path)))[:2]
+    )
 
 
 def read_requirements(path: str | Path, seen: frozenset[Path] = frozenset()) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,11 @@ def test_script_of_a_template_comes_beside_the_tree_and_leaves_the_image(make: M
     (script,) = (path.removeprefix(".touchstone/") for path in spec.context_files)
     assert f"mv .touchstone/{script} /tmp/ && rm -rf .touchstone " in spec.dockerfile
     assert re.search(rf"&& rm .*/tmp/{re.escape(script)}", spec.dockerfile)
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.glob("*.py")), ids=lambda path: path.stem)
+def test_script_of_a_template_is_one_that_the_oldest_python_reads(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 9))
 
 
 def test_project_in_a_folder_is_built_there_where_the_root_is_none(make: Make) -> None:
