@@ -281,7 +281,8 @@ def imported() -> list[str]:
 
 def from_other_files() -> list[str]:
     """Requirements of a Pipfile or a conda environment."""
-    pipfile = toml("Pipfile").get("packages", {})
+    lock = Path("Pipfile.lock")
+    pipfile = json.loads(lock.read_text())["default"] if lock.is_file() else toml("Pipfile").get("packages", {})
     found = [as_requirement(name, wanted) for name, wanted in pipfile.items()]
     for path in ("environment.yml", "environment.yaml", "conda.yml"):
         if Path(path).is_file():
