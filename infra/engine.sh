@@ -32,8 +32,13 @@ PYTHON
 }
 
 record() {
-    "$python" -c 'import json, sys; print(json.dumps({"socket": sys.argv[1], "owned": sys.argv[2] == "true"}))' \
-        "$1" "$2" >"$data/engine.json.new"
+    "$python" -I -S - "$1" "$2" "$data/egress" >"$data/engine.json.new" <<'PYTHON'
+import json, sys
+
+socket, owned, egress = sys.argv[1:]
+ours = {"egress": egress} if owned == "true" else {}
+print(json.dumps({"socket": socket, "owned": bool(ours)} | ours))
+PYTHON
     mv "$data/engine.json.new" "$data/engine.json"
 }
 
@@ -43,7 +48,9 @@ engine_found() {
     candidate=$(recorded socket)
     # Our images are in our own engine: once there is one, it is started again and never swapped for another.
     if [ "$(recorded owned)" = true ]; then
-        answers "$candidate" && egress_served
+        answers "$candidate" && egress_served || return
+        # An older file does not name the folder of the proxy.
+        if [ -z "$(recorded egress)" ]; then record "$candidate" true; fi
         return
     fi
     if [ -n "$candidate" ] && answers "$candidate"; then return 0; fi

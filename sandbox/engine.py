@@ -31,6 +31,8 @@ class EngineAddress(Frozen):
     """Absolute path of the engine's unix socket."""
     owned: bool
     """True when bootstrap.sh started this engine for this data folder, and may stop it."""
+    egress: Path | None = None
+    """Folder that is shared with the proxy of an engine of ours; None for any other engine."""
 
 
 def address(data: Path) -> EngineAddress | None:

@@ -62,9 +62,9 @@ class Egress:
         with engine_call("asking the engine for its proxy"):
             proxy = str(client.api.info().get("HttpProxy") or "")
         folder = data.absolute() / FOLDER
-        if chosen is None or not chosen.owned or not proxy.rstrip("/").endswith(f"@{GATEWAY}:{PORT}"):
+        if chosen is None or chosen.egress is None or not proxy.rstrip("/").endswith(f"@{GATEWAY}:{PORT}"):
             return cls(folder, restricted=False)
-        return cls(folder, restricted=True, proxy=chosen.socket.parent / PROCESS)
+        return cls(chosen.egress, restricted=True, proxy=chosen.socket.parent / PROCESS)
 
     def variables(self, who: str) -> dict[str, str]:
         """Environment for the build `who` (`build-` and an id of letters, digits, `.`, `_` and `-`) of a repository.
