@@ -142,7 +142,7 @@ class Builds:
         arguments = [word for pair in variables.items() for word in ("--build-arg", "=".join(pair))]
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [*command, "--progress=plain", f"--iidfile={folder}/id", *arguments, "-"],
+                ["env", *command, "--progress=plain", f"--iidfile={folder}/id", *arguments, "-"],
                 input=text,
                 env=os.environ | {"DOCKER_HOST": self._socket()},
                 capture_output=True,

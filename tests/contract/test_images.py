@@ -111,7 +111,6 @@ class TestFailed:
             ("COPY --chmod=600 absent /", "missing_file", "/absent"),
             ("RUN --mount=type=cache,target=/x echo told; exit 7", "build_failed", "returned a non-zero code: 7"),
             ("COPY --parents a.txt /", "needs_buildkit", "nknown flag: parents"),
-            ("RUN git clone -q http://nowhere.invalid/x", "infrastructure", "code: 128"),
         ],
     )
     def test_each_failure_has_its_class_and_reason(
@@ -121,6 +120,14 @@ class TestFailed:
         assert (failed.status, failed.digest, failed.failure_class) == ("failed", None, failure_class), failed
         assert reason in failed.reason
         assert len(failed.log_tail) <= 4000
+
+    def test_a_host_that_nobody_reached_is_not_held_against_the_repository(
+        self, builder: ImageBuilder, client: docker.DockerClient, data_folder: Path
+    ) -> None:
+        failed = build(builder, f"FROM {BASE}\nRUN git clone -q http://nowhere.invalid/x\n")
+        confined = Egress.of(data_folder, client).restricted
+        assert failed.failure_class == ("host_not_allowed" if confined else "infrastructure"), failed
+        assert failed.hosts == (("nowhere.invalid",) if confined else ())
 
     @pytest.mark.parametrize("flags", ["", "--mount=type=tmpfs,target=/t "], ids=["classic", "buildkit"])
     def test_the_log_tells_what_the_step_wrote(self, builder: ImageBuilder, flags: str) -> None:
