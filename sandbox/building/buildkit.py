@@ -27,7 +27,7 @@ from sandbox.building.step_limits import groups_of, socket_of
 from sandbox.building.watch import Watch
 from sandbox.errors import SandboxUnavailable
 from sandbox.output import OutputBuffer
-from sandbox.streams import Deadline
+from sandbox.streams import Deadline, engine_call
 from sandbox.types import BuildLimits
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ _WRAPPING = re.compile(
 _MOUNT = re.compile(r"\S*/buildkit-mount\d+(?=/)")
 _ENGINE_GONE = re.compile(
     r"cannot connect to the docker daemon|error during connect|error reading from server|transport is closing"
-    r"|failed to receive status|connection reset by peer|no active session|graceful_stop",
+    r"|failed to receive status|connection reset by peer|no active session|graceful_stop|did not provide an image id",
     re.IGNORECASE,
 )
 
@@ -97,6 +97,15 @@ def _answer(*command: str) -> str:
         logger.info("%s is passed over: %s", command[0], error)
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+def _is_there(client: docker.DockerClient) -> bool:
+    """Whether the engine answers: what an engine says on its way out is not always known to be that."""
+    try:
+        with engine_call("asking the engine for an answer"):
+            return bool(client.ping())
+    except SandboxUnavailable:
+        return False
 
 
 def run_buildkit(
@@ -133,7 +142,7 @@ def run_buildkit(
         image_id = id_file.read_text().strip() if code == 0 and id_file.exists() else None
     error = watch.reason or ("" if image_id else log.error)
     answered = bool(watch.reason or image_id or _STEP.match(error))
-    if not answered and _ENGINE_GONE.search(error or "error during connect"):
+    if not answered and (_ENGINE_GONE.search(error or "error during connect") or not _is_there(client)):
         raise SandboxUnavailable(f"building an image with BuildKit: {error or f'its client ended with {code}'}")
     return BuildOutcome(
         image_id=None if error else image_id,

@@ -18,6 +18,7 @@ from pipeline.repairs import repaired
 from pipeline.types import Language, Repository
 from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.building.images import ImageBuilder
+from sandbox.egress.egress import Egress
 from sandbox.engine import connect
 from sandbox.types import BuildLimits, ImageBuild
 
@@ -36,7 +37,7 @@ def client(data_folder: Path) -> docker.DockerClient:
 def attempts(client: docker.DockerClient, data_folder: Path, tmp_path: Path) -> Iterator[Attempts]:
     """Builds the candidates of a fixture repository, repairs after them. The base stands in for every toolchain."""
     bases = BaseImages(client, BaseImageConfig(), data_folder)
-    builder = ImageBuilder(client, bases)
+    builder = ImageBuilder(client, bases, Egress.of(data_folder, client))
     made: list[str] = []
 
     def of(name: str, language: Language) -> Iterator[tuple[str, ImageBuild]]:
