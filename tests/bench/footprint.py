@@ -177,7 +177,8 @@ def _cgroups(process: Process) -> Iterator[str]:
     root = Path(f"/proc/{process.pid}/root")
     for folder, _, _ in os.walk(root / "sys/fs/cgroup"):
         path = Path(folder).relative_to(root)
-        if not _of_another_driver(path):
+        # Below an engine's group for BuildKit are the steps of whoever builds; the group itself stays with the engine.
+        if not _of_another_driver(path) and "buildkit" not in path.parts:
             yield f"/{path}"
 
 

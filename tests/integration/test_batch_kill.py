@@ -138,7 +138,8 @@ def test_two_processes_at_one_stage_do_no_item_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_what_is_finished_and_starts_nothing_more(tmp_path: Path, number: signal.Signals) -> None:
-    process = child(tmp_path, seconds=0.1)
+    # Long enough that a busy machine does not finish all of them before the signal.
+    process = child(tmp_path, seconds=0.5)
     while len(started(tmp_path)) < 6:
         time.sleep(0.01)
     os.kill(process.pid, number)
