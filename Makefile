@@ -1,6 +1,6 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run test lint ui doctor down lock peers bench-sandbox bench-leak bench-curation
+.PHONY: run test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation
 
 run:
 	infra/bootstrap.sh run
@@ -11,6 +11,11 @@ test:
 	infra/bootstrap.sh test
 	@$(MAKE) --no-print-directory lint
 	.venv/bin/pytest -n auto --dist=worksteal --require docker $(ARGS)
+
+# Toolchains in other versions and of languages that no other test needs: minutes.
+test-long:
+	infra/bootstrap.sh test
+	.venv/bin/pytest -m long --require docker $(ARGS)
 
 lint:
 	@test -e .venv/.stamp-test || infra/bootstrap.sh test

@@ -122,8 +122,10 @@ class TestRecipes:
         [
             ("go", "1.22", "go version", "go version go1.22."),
             ("javascript", "18", "node --version", "v18."),
-            ("java", "21", "javac --version && mvn --version > /dev/null", "javac 21."),
-            ("python", "3.13", "python --version && pip --version", "Python 3.13."),
+            pytest.param(
+                "java", "21", "javac --version && mvn --version > /dev/null", "javac 21.", marks=pytest.mark.long
+            ),
+            pytest.param("python", "3.13", "python --version && pip --version", "Python 3.13.", marks=pytest.mark.long),
         ],
     )
     def test_a_toolchain_comes_in_the_version_that_is_asked_for(
@@ -131,7 +133,7 @@ class TestRecipes:
     ) -> None:
         assert says(client, tools.toolchain(language, version).digest, command).startswith(answer)
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_extensions_of_php_are_debians(self, builder: ImageBuilder) -> None:
         made = build(
             builder,

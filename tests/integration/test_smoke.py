@@ -247,6 +247,7 @@ class TestNative:
         assert not check("c", {**MAKEFILE, "fruit.c": C_PROGRAM.format("")}).smoke_ok
 
 
+@pytest.mark.long
 class TestGo:
     def test_a_package_without_a_program_is_linked_into_one(self, check: Check) -> None:
         cloned = {"go.mod": "module example.org/fruit\n\ngo 1.18\n", "fruit.go": "package fruit\n\nvar Peel = 1\n"}
@@ -259,6 +260,7 @@ class TestGo:
         assert not check("go", {"go.mod": "module example.org/fruit\n\ngo 1.18\n", "fruit.go": source}).smoke_ok
 
 
+@pytest.mark.long
 class TestJava:
     SOURCES: Files = {  # noqa: RUF012 - nobody changes it
         "src/main/java/org/fruit/Apple.java": "package org.fruit;\npublic class Apple extends Fruit {}\n",
@@ -280,6 +282,7 @@ class TestJava:
         assert not check("java", cloned, without).smoke_ok
 
 
+@pytest.mark.long
 class TestPhp:
     LOADER = """<?php
 spl_autoload_register(function ($class) {
