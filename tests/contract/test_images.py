@@ -209,8 +209,9 @@ class TestNothingIsLeft:
             name: client.containers.create(image, ["true"], extra_hosts={mark: "127.0.0.1"})
             for name, mark in marks.items()
         }
-        assert remove_dead_steps(client) >= 1
-        left = {one.id for one in client.containers.list(all=True)}
+        # Another test's driver may have looked before: only what is left counts.
+        remove_dead_steps(client)
+        left = {one["Id"] for one in client.api.containers(all=True)}
         assert [name for name, container in made.items() if container.id in left] == ["alive", "foreign"]
         for name in ("alive", "foreign"):
             made[name].remove()
@@ -231,7 +232,7 @@ class TestNothingIsLeft:
         }
         for path in {path for paths in made.values() for path in paths}:
             path.mkdir(parents=True)
-        assert groups.remove_dead() >= 1
+        groups.remove_dead()
         assert [name for name, paths in made.items() if any(path.exists() for path in paths)] == ["alive"]
         for path in set(made["alive"]):
             path.rmdir()

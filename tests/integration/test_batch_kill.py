@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 ITEMS = 60
 
 CHILD = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 
 import pipeline.batch
@@ -28,6 +28,8 @@ from pipeline.batch import Item, Outcome, run_stage
 from pipeline.errors import ItemRejected
 from pipeline.tables import Store
 
+# Whoever started the tests in the background made them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 root, total, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 pipeline.batch.FLUSH_ITEMS = 3
 
