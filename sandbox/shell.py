@@ -76,7 +76,7 @@ class Processes(Protocol):
     """
 
     def stop(self, shell_pid: int, *, began_s_ago: float, force: bool) -> bool:
-        """Send SIGINT (SIGKILL with `force`) to what the command started, then ABANDON to the shell.
+        """Send ABANDON to the shell, then SIGINT (SIGKILL with `force`) to what the command started.
 
         That is every process that began within the last `began_s_ago` seconds and whose parent is the shell, the first
         process (an orphan), or another such process. Older background jobs live on, when they are older by more than

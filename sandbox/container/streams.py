@@ -50,8 +50,9 @@ while read -r signal began; do
       esac
     done
   done
-  kill -$signal $victims
+  # The shell first: one that sees its job end before it is told goes on with the rest of the command.
   kill -ABANDON $SHELL_PID
+  kill -$signal $victims
   echo "found $count"
 done
 """.replace("ABANDON", str(ABANDON))

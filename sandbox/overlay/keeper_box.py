@@ -164,7 +164,7 @@ class Box:
             groups.remove_group(root, self._room.owner, identity)
 
     def stop(self, shell: int, number: int, abandon: int, began_s_ago: float) -> bool:
-        """Signal `number` to what the shell runs, then `abandon` to the shell; whether it ran anything.
+        """Signal `abandon` to the shell, then `number` to what it runs; whether it ran anything.
 
         What runs is below the shell, or an orphan, and younger than `began_s_ago`.
         """
@@ -175,8 +175,9 @@ class Box:
         running = processes.descendants(
             group, {pid for pid in (ancestor, first) if pid is not None}, began_s_ago=began_s_ago
         )
-        processes.send(running, number)
+        # The shell first: one that sees its job end before it is told goes on with the rest of the command.
         processes.send([] if ancestor is None else [ancestor], abandon)
+        processes.send(running, number)
         return bool(running)
 
     def kill(self, shell: int) -> None:

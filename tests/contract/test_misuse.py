@@ -256,6 +256,9 @@ class TestTheShellWaits:
         assert survived(box, result)
         assert act(box, "kill $job; wait $job 2>/dev/null; ps -eo args= | grep -c '[s]leep 1000'").output == "0\n"
 
+    def test_misuse_what_stands_behind_a_stopped_job_never_runs(self, box: Sandbox) -> None:
+        assert {act(box, "x=$(sleep 1000); echo never", timeout_s=0.05).output for _ in range(10)} == {""}
+
     def test_misuse_daemon_of_a_hung_command(self, box: Sandbox) -> None:
         act(box, "(setsid sleep 2001 >/dev/null 2>&1 &); sleep 0.1")
         assert act(box, "(setsid sleep 2002 >/dev/null 2>&1 &); sleep 2003", timeout_s=0.5).timed_out
