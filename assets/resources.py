@@ -28,6 +28,7 @@ from pipeline.rollout import RolloutConfig
 from pipeline.scoring import ScoreConfig, Scorer, StaticScorer
 from pipeline.snapshots import SnapshotVersion, versions
 from pipeline.sources import Source
+from pipeline.sources.context import ContextSource
 from pipeline.sources.local import LocalConfig, LocalSource
 from pipeline.sources.registry import RegistryConfig, RegistrySource
 from pipeline.stages.building import needed_images
@@ -36,7 +37,7 @@ from pipeline.tables import Store
 from pipeline.types import Language, Record
 from sandbox.backends.choice import Choice, choose
 from sandbox.backends.pulling import PullingBackend
-from sandbox.building.base_images import BaseImageConfig, BaseImages
+from sandbox.building.base_images import RECIPES, BaseImageConfig, BaseImages
 from sandbox.building.images import ImageBuilder
 from sandbox.building.registry import Registry
 from sandbox.building.room import Room
@@ -58,7 +59,7 @@ _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE
 class SourcesConfig(Record):
     """Where repositories come from."""
 
-    use: tuple[Literal["registry", "local"], ...] = ("registry", "local")
+    use: tuple[Literal["registry", "local", "context"], ...] = ("registry", "local", "context")
     """Sources that are asked, in this order."""
     registry: RegistryConfig = RegistryConfig()
     local: LocalConfig = LocalConfig()
@@ -237,8 +238,10 @@ class Workshop:
             if name == "registry":
                 packages = config.registry.model_copy(update={"packages": self.folder / config.registry.packages})
                 made.append(RegistrySource(packages, config.checkout, self.backend(), self._fetch_image))
-            else:
+            elif name == "local":
                 made.append(LocalSource(config.local, config.checkout, self.folder))
+            else:
+                made.append(ContextSource(RECIPES / "domains", config.checkout))
         return tuple(made)
 
     @functools.cache  # noqa: B019

@@ -71,6 +71,17 @@ def candidates(repository: Repository, tree: Path, toolchain: Toolchain) -> list
     stored tree.
     """
     files = Tree(tree)
+    if repository.domain is not None:
+        # Made by us to be worked in: neither its own files nor python3 have to be added to it.
+        text = text_of(files, "Dockerfile")
+        return [
+            Candidate(
+                "own_dockerfile",
+                ImageSpec(
+                    name=repository.name.replace("_", "-"), dockerfile=text, context=tree, context_sha256=tree.stem
+                ),
+            )
+        ]
     found: list[Candidate] = []
     ignore = ignore_files(files)
     for own in own_dockerfile.find_all(files):

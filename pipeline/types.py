@@ -17,6 +17,9 @@ from sandbox.types import Limits, TestOutcome
 Language = Literal["go", "cpp", "c", "html", "java", "javascript", "php", "python"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
+TaskLanguage = Literal[Language, "shell"]
+"""What a task is written in: the language of its repository, or the shell where it is about tools of the system."""
+
 Domain = Literal[
     "data_processing",
     "multimodal",
@@ -28,6 +31,9 @@ Domain = Literal[
     "web_service",
 ]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
+
+CONTEXT = "context"
+"""Name of the source whose repositories are the material of one domain each."""
 
 INFRASTRUCTURE = "infrastructure"
 """The failure class of everything that is our fault or the network's: retried on request, never a label."""
@@ -63,6 +69,17 @@ class Repository(Record):
     @property
     def repository_id(self) -> str:
         return content_id("repo", self.source, self.full_name, self.commit)
+
+    @property
+    def domain(self) -> Domain | None:
+        """The domain whose material this is; None for a repository of the world."""
+        tail = self.full_name.removeprefix(f"{CONTEXT}/")
+        return next((domain for domain in DOMAINS if domain == tail), None) if self.source == CONTEXT else None
+
+    @property
+    def stream(self) -> str:
+        """The stream of the crawl day that it belongs to: its domain, else its language."""
+        return self.domain or self.language
 
     @property
     def name(self) -> str:
@@ -145,6 +162,15 @@ class ImageCheck(Record):
     seconds: float = 0.0
 
 
+class Variant(Record):
+    """Another way to leave a task: a right one that the verifier has to accept, or a weak one that it has to refuse."""
+
+    name: str
+    """What it does, in snake_case, e.g. `header_only`."""
+    commands: tuple[str, ...]
+    """Run like a solution, in one shell that starts in the working directory of a fresh sandbox."""
+
+
 class TaskInstance(Record):
     """One task in one image."""
 
@@ -156,7 +182,7 @@ class TaskInstance(Record):
     verifier: Verifier
     generator: str
     domain: str = "general"
-    language: Language
+    language: TaskLanguage
     family: str
     """What kind of end state is judged, e.g. `printed_text`, `created_file`, `built_program`."""
     seed: int = 0

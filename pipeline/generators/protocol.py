@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.types import Record, Repository, TaskInstance
+from pipeline.types import Record, Repository, TaskInstance, Variant
 from sandbox.protocol import Sandbox
 
 Start = Callable[[], Sandbox]
@@ -31,6 +31,10 @@ class Candidate(Record):
     excerpt: str
     """The beginning of the documented text, for people."""
     instance: TaskInstance | None = None
+    right: tuple[Variant, ...] = ()
+    """Other right solutions that the generator knows."""
+    weak: tuple[Variant, ...] = ()
+    """Solutions that look like one and are none; those that every task has are made by admission itself."""
     failure_class: str | None = None
     """Why there is no instance, e.g. `placeholder`, `needs_network`, `unknown_command`; None when there is one."""
     reason: str = ""

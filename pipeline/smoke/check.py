@@ -39,6 +39,7 @@ _SAID_CHARACTERS = 600
 _ATTEMPTS = 5
 """The whole smoke may take this many times the limit of one attempt."""
 _SHELL_S = 20
+_DOMAIN_CHECK = "/check.sh"
 
 
 def check_image(
@@ -49,6 +50,8 @@ def check_image(
     `tree` is what the image was made from. The tests run only where the smoke succeeded. Raises SandboxUnavailable.
     """
     clock = Deadline(smoke_timeout_s * _ATTEMPTS)
+    if repository.domain is not None:
+        return _domain_check(tree, sandbox, smoke_timeout_s, clock)
     workdir, fault = _shell(tree, sandbox)
     if workdir is None:
         return ImageCheck(smoke_ok=False, smoke_command="", smoke_log=fault, seconds=clock.elapsed)
@@ -64,6 +67,15 @@ def check_image(
         tests_log=verdict.log[-_LOG_CHARACTERS:],
         seconds=clock.elapsed,
     )
+
+
+def _domain_check(tree: Tree, sandbox: Sandbox, timeout_s: int, clock: Deadline) -> ImageCheck:
+    """The image of a domain brings the script that tries its tools."""
+    sandbox.put({_DOMAIN_CHECK: tree.read(_DOMAIN_CHECK.lstrip("/"), max_bytes=1 << 20)})
+    result = sandbox.execute(f"bash {_DOMAIN_CHECK}", timeout_s=timeout_s)
+    log = result.output[-_LOG_CHARACTERS:]
+    works = result.exit_code == 0
+    return ImageCheck(smoke_ok=works, smoke_command=_DOMAIN_CHECK, smoke_log=log, seconds=clock.elapsed)
 
 
 def _shell(tree: Tree, sandbox: Sandbox) -> tuple[str | None, str]:

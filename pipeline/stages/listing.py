@@ -32,7 +32,7 @@ def list_day(
             new = list({one.repository_id: one for one in found if one.repository_id not in known}.values())
             _remember(store, day, new, first=len(stored))
             stored = [*stored, *new]
-    return [one for one in stored if one.language in streams]
+    return [one for one in stored if one.stream in streams]
 
 
 def _stored(store: Store, day: str) -> list[Repository]:
@@ -47,9 +47,9 @@ def _remember(store: Store, day: str, repositories: Sequence[Repository], *, fir
     ]
 
     def work(repository: Repository) -> Outcome:
-        return Outcome({"listings": [{"day": day, "stream": repository.language, **repository_row(repository)}]})
+        return Outcome({"listings": [{"day": day, "stream": repository.stream, **repository_row(repository)}]})
 
     def failed_rows(repository: Repository, failure: Failure) -> Mapping[str, Sequence[Row]]:
-        return {"listings": [{"day": day, "stream": repository.language, "repository_id": repository.repository_id}]}
+        return {"listings": [{"day": day, "stream": repository.stream, "repository_id": repository.repository_id}]}
 
     over_items("listing", items, work, store=store, failed_rows=failed_rows, options=Options())

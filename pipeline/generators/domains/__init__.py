@@ -1,0 +1,1 @@
+"""One module per domain, each with a `PACK`; what a pack is, is in pipeline/generators/drafts.py."""
