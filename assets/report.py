@@ -1,6 +1,7 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
-What is counted is in pipeline/image_report.py; its face in the Dagster UI is assets/image_figures.py.
+What is counted is in pipeline/image_report.py and instance_report.py; their faces in the Dagster UI are
+image_figures.py and instance_figures.py.
 """
 
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pipeline.image_report import ImageReport, Rates
+    from pipeline.instance_report import InstanceReport, Yield
 
 
 @click.group()
@@ -46,6 +48,62 @@ def images(data: Path | None, config: Path | None, as_json: bool) -> None:
         soft_wrap=True,
         highlight=False,
     )
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def instances(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """How many tasks were written and admitted, by gate, domain, language and difficulty."""
+    from rich.console import Console
+
+    from pipeline.instance_report import instance_report
+
+    found = instance_report(open_located(data, config).store())
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in instance_tables(found):
+        console.print(table)
+    console.print(
+        f"{found.admitted} of {found.written} tasks are admitted, {found.documented} of them from what repositories "
+        f"document; {found.domains_complete} domains are complete",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def instance_tables(found: "InstanceReport") -> "list[Table]":
+    """The report for people: gates, domains, languages, difficulties and generators; no empty table."""
+    from rich.table import Table
+
+    from assets.visible import visible
+
+    gates = Table("gate", "tasks that came", "passed", title="by gate")
+    for name, gate in found.by_gate.items():
+        gates.add_row(visible(name), str(gate.reached), f"{gate.passed} ({gate.rate:.1%})")
+    domains = Table("domain", "written", "admitted", "families", "levels of difficulty", title="by domain")
+    for name, domain in found.by_domain.items():
+        cells = (f"{domain.admitted} ({domain.rate:.1%})", str(domain.families), str(domain.levels))
+        domains.add_row(visible(name), str(domain.written), *cells)
+    parts = [
+        _yields("by language", found.by_language),
+        _yields("by difficulty", found.by_difficulty),
+        _yields("by generator", found.by_generator),
+    ]
+    return [table for table in (gates, domains, *parts) if table.row_count]
+
+
+def _yields(title: str, parts: "Mapping[str, Yield]") -> "Table":
+    from rich.table import Table
+
+    from assets.visible import visible
+
+    table = Table("", "written", "admitted", title=title)
+    for name, one in parts.items():
+        table.add_row(visible(name), str(one.written), f"{one.admitted} ({one.rate:.1%})")
+    return table
 
 
 def image_tables(found: "ImageReport") -> "list[Table]":
