@@ -14,11 +14,15 @@ from pathlib import Path
 
 from pydantic import Field
 
+from pipeline.admission.attempts import Attempts
+from pipeline.admission.leaks import leak_gate
+from pipeline.admission.lint import lint_gate
+from pipeline.admission.records import Admission, AdmissionConfig, Gate
+from pipeline.admission.variants import right_gate, weak_gate
 from pipeline.curation.dedup import THRESHOLD, NearCopy, Signature, TaskText, closest_of, near_copies, signature
-from pipeline.gates import Gate, leak_gate, lint_gate
 from pipeline.generators.documented import Documented, DocumentedConfig
 from pipeline.generators.protocol import Candidate, Generator, GeneratorInput
-from pipeline.types import Record, Repository, TaskInstance
+from pipeline.types import Record, Repository, TaskInstance, Variant
 from sandbox.errors import VerifierBroken
 from sandbox.protocol import Backend, Sandbox
 from sandbox.types import FrozenState, Judgement, Limits
@@ -28,24 +32,12 @@ log = logging.getLogger(__name__)
 MAX_BATCH_S = 600
 
 
-class InstancesConfig(Record):
+class InstancesConfig(AdmissionConfig):
     """How tasks are made and admitted."""
 
     documented: DocumentedConfig = DocumentedConfig()
     per_repository: int = Field(default=8, gt=0)
     """Most admitted instances of one repository."""
-    repeats: int = Field(default=2, ge=2)
-    """Times that noop must fail and the oracle must pass, each in a fresh sandbox."""
-    step_timeout_s: float = Field(default=120.0, gt=0)
-    """For one command of a solution."""
-
-
-class Admission(Record):
-    """What the gates said about one instance."""
-
-    admitted: bool
-    gates: tuple[Gate, ...]
-    passing_tests: tuple[str, ...] = ()
 
 
 class InstanceRow(Record):
@@ -86,11 +78,21 @@ def make_instances(
     return rows
 
 
-def admit(instance: TaskInstance, backend: Backend, config: InstancesConfig | None = None) -> Admission:
-    """Put one instance through all gates. Raises SandboxUnavailable and ImageMissing: then nothing is known."""
+def admit(
+    instance: TaskInstance,
+    backend: Backend,
+    config: InstancesConfig | None = None,
+    *,
+    right: Sequence[Variant] = (),
+    weak: Sequence[Variant] = (),
+) -> Admission:
+    """Put one instance through all gates, with the right and the weak solutions that its generator knows.
+
+    Raises SandboxUnavailable and ImageMissing: then nothing is known.
+    """
     admitting = _Admitting(backend, config or InstancesConfig(), instance.image_digest)
     try:
-        return admitting.admit(instance)
+        return admitting.admit(instance, right, weak)
     finally:
         admitting.close()
 
@@ -136,10 +138,12 @@ class _Admitting:
                 failure_class=candidate.failure_class,
                 reason=candidate.reason,
             )
-            rows.append(self._judged(row, candidate.instance, kept) if candidate.instance else row)
+            rows.append(self._judged(row, candidate, candidate.instance, kept) if candidate.instance else row)
         return rows
 
-    def _judged(self, row: InstanceRow, instance: TaskInstance, kept: dict[str, Signature]) -> InstanceRow:
+    def _judged(
+        self, row: InstanceRow, candidate: Candidate, instance: TaskInstance, kept: dict[str, Signature]
+    ) -> InstanceRow:
         if len(kept) >= self._config.per_repository:
             gate = Gate(gate="quota", passed=False, evidence=f"{len(kept)} instances of this repository are admitted")
             return _rejected(row, (gate,))
@@ -148,7 +152,7 @@ class _Admitting:
         if closest is not None and closest[1] >= THRESHOLD:
             gate = Gate(gate="near_copy", passed=False, evidence=f"{closest[1]:.2f} like {closest[0]}")
             return _rejected(row, (gate,)).model_copy(update={"near_copy_of": closest[0], "similarity": closest[1]})
-        admission = self.admit(instance)
+        admission = self.admit(instance, candidate.right, candidate.weak)
         if not admission.admitted:
             return _rejected(row, admission.gates)
         proven = instance.verifier.model_copy(update={"passing_tests": admission.passing_tests})
@@ -156,7 +160,7 @@ class _Admitting:
         kept[admitted.instance_id] = made
         return row.model_copy(update={"instance": admitted, "admitted": True, "gates": admission.gates})
 
-    def admit(self, instance: TaskInstance) -> Admission:
+    def admit(self, instance: TaskInstance, right: Sequence[Variant], weak: Sequence[Variant]) -> Admission:
         gates: list[Gate] = []
         for gate in (_lint(instance), leak_gate(instance)):
             gates.append(gate)
@@ -167,7 +171,13 @@ class _Admitting:
             return Admission(admitted=False, gates=tuple(gates))
         gate, tests = self._oracle(instance)
         gates.append(gate)
-        return Admission(admitted=gate.passed, gates=tuple(gates), passing_tests=tests if gate.passed else ())
+        attempts = Attempts(instance, self._backend, step_timeout_s=self._config.step_timeout_s)
+        if gates[-1].passed:
+            gates.append(weak_gate(attempts, weak))
+        if gates[-1].passed:
+            gates.append(right_gate(attempts, right))
+        passed = gates[-1].passed
+        return Admission(admitted=passed, gates=tuple(gates), passing_tests=tests if passed else ())
 
     def _judge_undone(self, instances: Sequence[TaskInstance]) -> None:
         """Judge the pristine state by the verifiers of all these instances at once, as often as noop must fail.

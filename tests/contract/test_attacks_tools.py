@@ -24,7 +24,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from pipeline.gates import lint_gate
+from pipeline.admission.lint import lint_gate
 from pipeline.types import Verifier, VerifierFile
 from sandbox.building.base_images import BaseImages
 from sandbox.protocol import Backend

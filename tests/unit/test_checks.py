@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pipeline.gates import lint_gate
+from pipeline.admission.lint import lint_gate
 from pipeline.generators.checks import add_checks, add_program_check
 from pipeline.generators.facts import Fact, ProgramRun, canonical, classify, sql_tables
 from pipeline.generators.writer import Writer, literal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.gates import lint_gate
+from pipeline.admission.lint import lint_gate
 from pipeline.types import Verifier, VerifierFile
 
 HEAD = "import os, subprocess, sys\nfrom pathlib import Path\nOUT = Path('/work/out')\n"

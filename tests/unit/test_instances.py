@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.gates import leak_gate, lint_gate
+from pipeline.admission.leaks import leak_gate
+from pipeline.admission.lint import lint_gate
 from pipeline.instances import admit, select_different
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable, VerifierBroken
@@ -105,7 +106,8 @@ def test_what_noop_fails_twice_and_the_oracle_passes_twice_is_admitted(instance:
     admission = admit(instance, backend)
     assert admission.admitted
     assert admission.passing_tests == ("t::a",)
-    assert [g.gate for g in admission.gates] == ["verifier_lint", "no_solution_text", "noop", "oracle"]
+    names = ["verifier_lint", "no_solution_text", "noop", "oracle", "weak_solutions", "other_solutions"]
+    assert [g.gate for g in admission.gates] == names
 
 
 def test_each_run_of_the_oracle_has_a_fresh_sandbox_and_no_state_is_left(instance: TaskInstance) -> None:

@@ -1,13 +1,13 @@
-"""Gates that need no sandbox: what the text of a task alone can prove wrong. Those that run it are in instances.py."""
+"""The gate `verifier_lint`: what the text of a verifier alone proves wrong. What solutions show is in other files."""
 
 from __future__ import annotations
 
 import ast
-import re
 import sys
 
-from pipeline.program_lint import program_fault
-from pipeline.types import Record, TaskInstance, Verifier
+from pipeline.admission.program_lint import program_fault
+from pipeline.admission.records import Gate
+from pipeline.types import Verifier
 
 ALLOWED_EXTRA = {"pytest"}
 # For tests that ask a running service, and only for those.
@@ -35,15 +35,6 @@ FORBIDDEN_MODULES = {
 }
 IMPORT_SYSTEM = {"sys.path", "sys.modules", "sys.meta_path", "sys.path_hooks"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "skip", "xfail", "importorskip"}
-MIN_LEAK_CHARACTERS = 14
-
-
-class Gate(Record):
-    """One gate and what it saw."""
-
-    gate: str
-    passed: bool
-    evidence: str
 
 
 def lint_gate(verifier: Verifier, *, services: bool = False) -> Gate:
@@ -111,20 +102,3 @@ def _call_fault(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return f"calls {function.attr}" if function.attr in FORBIDDEN_CALLS - {"compile"} else ""
     return f"calls {function.id}" if isinstance(function, ast.Name) and function.id in FORBIDDEN_CALLS else ""
-
-
-def leak_gate(instance: TaskInstance) -> Gate:
-    """No command line of the solution stands in the instruction."""
-    said = _squeeze(instance.instruction)
-    for step in instance.solution:
-        if "<<" in step:
-            step = step.split("<<", 1)[0]
-        for line in step.split("\n"):
-            bare = _squeeze(re.sub(r"\s*>{1,2}\s*\S+\s*$", "", line))
-            if len(bare) >= MIN_LEAK_CHARACTERS and " " in bare.strip() and bare in said:
-                return Gate(gate="no_solution_text", passed=False, evidence=f"the instruction contains: {bare[:120]}")
-    return Gate(gate="no_solution_text", passed=True, evidence=f"none of {len(instance.solution)} commands is in it")
-
-
-def _squeeze(text: str) -> str:
-    return " ".join(text.replace("\\\n", " ").split())

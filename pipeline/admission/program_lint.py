@@ -1,7 +1,7 @@
 """What a verifier may do with programs of the judged state: each of them may lie, write, and never end.
 
 A test reads what it judges before it runs anything; what a program writes it may read only from a folder of pytest's,
-which did not exist while the agent acted. The rest of the lint is in gates.py.
+which did not exist while the agent acted. The rest of the lint is in lint.py.
 """
 
 from __future__ import annotations
