@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.located import located, not_empty, open_located
+from assets.quality import quality
 from assets.report import report
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ def gc(data: Path | None, config: Path | None, free_mb: int) -> None:
 
 
 touchstone.add_command(report)
+touchstone.add_command(quality)
 
 
 def main() -> None:

@@ -2,12 +2,12 @@
 
 import dagster as dg
 
-from assets import datasets, images, instances, repositories, trajectories
+from assets import datasets, images, instances, ratings, repositories, trajectories
 from assets.resources import RetryResource, WorkshopResource
 from assets.schedules import main_job, nightly
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([repositories, images, instances, trajectories, datasets]),
+    assets=dg.load_assets_from_modules([repositories, images, instances, ratings, trajectories, datasets]),
     resources={"workshop": WorkshopResource(), "retry": RetryResource()},
     jobs=[main_job],
     schedules=[nightly],

@@ -1,7 +1,7 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
-What is counted is in pipeline/image_report.py and instance_report.py; their faces in the Dagster UI are
-image_figures.py and instance_figures.py.
+What is counted is in pipeline/image_report.py, instance_report.py and quality/report.py; the faces of the first two in
+the Dagster UI are image_figures.py and instance_figures.py.
 """
 
 from pathlib import Path
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pipeline.image_report import ImageReport, Rates
     from pipeline.instance_report import InstanceReport, Yield
+    from pipeline.quality.report import QualityReport
 
 
 @click.group()
@@ -72,6 +73,52 @@ def instances(data: Path | None, config: Path | None, as_json: bool) -> None:
         soft_wrap=True,
         highlight=False,
     )
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def quality(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """Quality scores of admitted tasks by bin of repository scores, and how far raters agree."""
+    from rich.console import Console
+
+    from pipeline.quality.report import quality_report
+    from pipeline.schemas import to_rows
+    from pipeline.stages.rating import bins
+
+    store = open_located(data, config).store()
+    found = quality_report(to_rows(store.current("ratings")), bins(store))
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in quality_tables(found):
+        console.print(table)
+    raters = ", ".join(f"{name} ({count})" for name, count in found.raters.items()) or "nobody yet"
+    console.print(f"rated by {raters}", soft_wrap=True, highlight=False, markup=False)
+
+
+def quality_tables(found: "QualityReport") -> "list[Table]":
+    """Means with their 95 % intervals for each kind of rater, then the agreement; no empty table."""
+    from rich.table import Table
+
+    from assets.visible import visible
+    from pipeline.quality.ratings import DIMENSIONS
+
+    names = [dimension.replace("_", " ") for dimension in DIMENSIONS]
+    tables = []
+    for kind, by_bin in found.by_kind.items():
+        table = Table("repository score", "tasks", *names, title=f"rated by {kind}, 1 (poor) to 5 (good)")
+        for name, means in by_bin.items():
+            cells = [f"{one.mean:.2f} [{one.low:.2f}, {one.high:.2f}]" if one else "" for one in means.values()]
+            table.add_row(visible(name), str(next((one.n for one in means.values() if one), 0)), *cells)
+        tables.append(table)
+    agreement = Table("", *names, title="agreement of raters (quadratic-weighted kappa)")
+    kappas = [found.agreement[dimension] for dimension in DIMENSIONS]
+    if any(one.items for one in kappas):
+        agreement.add_row("kappa", *("" if one.kappa is None else f"{one.kappa:.2f}" for one in kappas))
+        agreement.add_row("tasks with two raters", *(str(one.items) for one in kappas))
+    return [table for table in (*tables, agreement) if table.row_count]
 
 
 def instance_tables(found: "InstanceReport") -> "list[Table]":

@@ -167,6 +167,18 @@ _SELECTIONS: dict[str, pa.DataType] = {
     "similarity": pa.float64(),
 }
 
+_RATINGS: dict[str, pa.DataType] = {
+    "instance_id": _TEXT,
+    "rater": _TEXT,
+    "kind": _TEXT,
+    "task_soundness": pa.int64(),
+    "evaluability": pa.int64(),
+    "information_sufficiency": pa.int64(),
+    "behavioural_constrainedness": pa.int64(),
+    "remark": _TEXT,
+    "provenance": _PAIRS,
+}
+
 _TRAJECTORIES: dict[str, pa.DataType] = {
     "trajectory_id": _TEXT,
     "instance_id": _TEXT,
@@ -245,6 +257,7 @@ TABLES: dict[str, TableSchema] = {
         _working("image_builds", 2, _IMAGE_BUILDS, 1_000),
         _working("instances", 1, _INSTANCES, 1_000),
         _working("selections", 1, _SELECTIONS),
+        _working("ratings", 1, _RATINGS),
         _working("trajectories", 2, _TRAJECTORIES, 100),
         _working("verifications", 2, _VERIFICATIONS, 1_000),
     )

@@ -1,0 +1,32 @@
+"""Quality scores of admitted instances."""
+
+import dagster as dg
+
+from assets.checks import complete, completeness
+from assets.instances import instances
+from assets.metadata import stage_metadata
+from assets.partitions import day_by_stream, one_run
+from assets.resources import RetryResource, WorkshopResource
+from pipeline.funnel import funnel
+from pipeline.schemas import to_rows
+from pipeline.stages.rating import rate_by_rules
+
+
+@dg.asset(
+    partitions_def=day_by_stream,
+    backfill_policy=one_run,
+    group_name="instances",
+    kinds={"python", "deltalake"},
+    deps=[instances],
+    check_specs=[complete("ratings")],
+)
+def ratings(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
+    """Scores of each admitted task by rules; what people say of tasks is added with `touchstone quality read`."""
+    shop = workshop.open()
+    report = rate_by_rules(shop.store(), retry.options(shop))
+    rows = to_rows(shop.store().current("ratings").slice(0, 10))
+    columns = ["instance_id", "rater", "task_soundness", "evaluability", "information_sufficiency"]
+    return dg.MaterializeResult(
+        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, columns),
+        check_results=[completeness(report)],
+    )

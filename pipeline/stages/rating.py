@@ -1,0 +1,77 @@
+"""Rates admitted instances by rules, and keeps what people say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.quality import rules
+from pipeline.quality.ratings import Rating
+from pipeline.quality.sampling import bin_of
+from pipeline.rows import instance_of
+from pipeline.schemas import Row, to_rows
+from pipeline.stages.options import Options, over_items
+from pipeline.tables import Store
+from pipeline.types import CONTEXT, TaskInstance
+
+
+def rate_by_rules(store: Store, options: Options) -> StageReport:
+    """A row in `ratings` for each admitted instance; another wording of the rules rates anew."""
+    batch = [Item(f"{row['instance_id']}/{rules.RATER}", row) for row in _selected(store)]
+
+    def work(row: Row) -> Outcome:
+        gates = row["gates"]
+        assert isinstance(gates, list)
+        passed = {str(gate["gate"]) for gate in gates if gate["passed"]}
+        flake_rate = row["flake_rate"]
+        assert flake_rate is None or isinstance(flake_rate, float)
+        return Outcome({"ratings": [rating_row(rules.rate(instance_of(row), passed, flake_rate))]})
+
+    return over_items("rating", batch, work, store=store, failed_rows=_failed_rows, options=options)
+
+
+def record(store: Store, ratings: Sequence[Rating]) -> StageReport:
+    """Keep what people said. The same sheet adds nothing; a corrected one is another, and the later one counts."""
+
+    def work(rating: Rating) -> Outcome:
+        return Outcome({"ratings": [rating_row(rating)]})
+
+    def failed_rows(rating: Rating, failure: Failure) -> Mapping[str, Sequence[Row]]:
+        return {"ratings": [{"instance_id": rating.instance_id, "rater": rating.rater, "kind": rating.kind}]}
+
+    batch = [
+        Item(f"{one.instance_id}/{one.kind}/{one.rater}/{one.provenance.get('sheet_sha256', '')}", one)
+        for one in ratings
+    ]
+    return over_items("rating", batch, work, store=store, failed_rows=failed_rows, options=Options())
+
+
+def rating_row(rating: Rating) -> Row:
+    return {**rating.model_dump(exclude={"scores"}), **rating.scores.model_dump()}
+
+
+def rateable(store: Store) -> dict[str, TaskInstance]:
+    """The admitted instances by id."""
+    return {str(row["instance_id"]): instance_of(row) for row in _selected(store)}
+
+
+def bins(store: Store) -> dict[str, str]:
+    """The bin of each admitted instance by the score of its repository; material of ours has no bin."""
+    ours = {row["repository_id"] for row in to_rows(store.current("repositories")) if row["source"] == CONTEXT}
+    scores = {row["repository_id"]: row["score"] for row in to_rows(store.current("scores"))}
+    found: dict[str, str] = {}
+    for row in _selected(store):
+        score = scores.get(row["repository_id"])
+        if isinstance(score, float) and row["repository_id"] not in ours:
+            found[str(row["instance_id"])] = bin_of(score)
+    return found
+
+
+def _selected(store: Store) -> list[Row]:
+    good = {row["instance_id"] for row in to_rows(store.current("selections")) if row["selected"]}
+    rows = to_rows(store.current("instances"))
+    return [row for row in rows if row["admitted"] and row["instance_id"] in good]
+
+
+def _failed_rows(row: Row, failure: Failure) -> Mapping[str, Sequence[Row]]:
+    return {"ratings": [{"instance_id": row["instance_id"], "rater": rules.RATER, "kind": "rules"}]}
