@@ -71,6 +71,8 @@ class OpenAIServer:
             raise ConfigurationError("the key of the model holds spaces or characters that are no ASCII")
         # A proxy of this machine cannot reach the machine's own servers.
         self._client = httpx.Client(timeout=config.timeout_s, trust_env=not _loopback(config.base_url))
+        self._structured = True
+        """Whether the server was not seen to refuse structured output."""
 
     @property
     def name(self) -> str:
@@ -82,8 +84,11 @@ class OpenAIServer:
         request = {
             "model": self._config.model,
             "messages": [{"role": one.role, "content": clean_text(one.content)} for one in messages],
-            **sampling.model_dump(exclude_none=True),
+            **sampling.model_dump(exclude_none=True, exclude={"answer_schema"}),
         }
+        if sampling.answer_schema is not None and self._structured:
+            schema = {"name": "answer", "schema": sampling.answer_schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": schema}
         wait = self._config.first_wait_s
         for number in range(1, self._config.tries + 1):
             try:
@@ -114,6 +119,10 @@ class OpenAIServer:
         if status in {401, 403}:
             # What such a server says often repeats a part of the key.
             raise ConfigurationError(f"{self._place()} refuses the key (status {status}); set the right one")
+        if status in {400, 422} and "response_format" in request and b"response_format" in body:
+            logger.info("%s knows no structured output%s", self._place(), said)
+            self._structured = False
+            return self._ask({name: value for name, value in request.items() if name != "response_format"}, began)
         if status in {400, 413, 422}:
             raise PromptRefused(f"{self._place()}: status {status}{said}")
         raise ConfigurationError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -38,6 +38,9 @@ class Sampling(Record):
     """Most tokens of the answer."""
     seed: int | None = None
     """Repeats an answer only on a server that works on one request at a time."""
+    answer_schema: dict[str, Any] | None = None
+    """JSON schema of the answer. A server that knows structured output keeps to it; others answer as they like, so
+    that an answer is read as carefully as any other (answers.py)."""
 
 
 class Completion(Record):

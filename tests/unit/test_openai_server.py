@@ -59,6 +59,28 @@ def test_the_request_holds_the_model_the_messages_and_the_sampling(server: ChatS
     ]
 
 
+SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}}}
+
+
+def test_a_schema_is_asked_for_as_structured_output(server: ChatServer, ask: Ask) -> None:
+    ask(server.chat("4"), sampling=Sampling(answer_schema=SCHEMA))
+    assert server.asked[0]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": SCHEMA},
+    }
+    assert "answer_schema" not in server.asked[0]
+
+
+def test_a_server_without_structured_output_is_asked_without_it_from_then_on(server: ChatServer) -> None:
+    refusal = (400, {}, b'{"error": "unknown field response_format"}')
+    server.answers = [refusal, server.chat("4"), server.chat("5")]
+    model = OpenAIServer(OpenAIServerConfig(base_url=server.url, model="tiny", tries=1))
+    answers = [model.complete(ASK, Sampling(answer_schema=SCHEMA)).text for _ in range(2)]
+    model.close()
+    assert answers == ["4", "5"]
+    assert ["response_format" in one for one in server.asked] == [True, False, False]
+
+
 def test_text_that_is_no_unicode_reaches_the_server(server: ChatServer) -> None:
     server.answers = [server.chat("4")]
     model = OpenAIServer(OpenAIServerConfig(base_url=server.url, model="tiny"))
