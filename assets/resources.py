@@ -16,6 +16,7 @@ import dagster as dg
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from pipeline.agents import AGENTS
+from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ConfigurationError, PipelineError
@@ -241,7 +242,17 @@ class Workshop:
             elif name == "local":
                 made.append(LocalSource(config.local, config.checkout, self.folder))
             else:
-                made.append(ContextSource(RECIPES / "domains", config.checkout))
+                archives = ArchiveCache(self.data / CONTEXTS)
+                made.append(
+                    ContextSource(
+                        RECIPES / "domains",
+                        PROJECT / "LICENSE",
+                        config.checkout,
+                        archives,
+                        self.backend(),
+                        self._fetch_image,
+                    )
+                )
         return tuple(made)
 
     @functools.cache  # noqa: B019

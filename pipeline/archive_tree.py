@@ -1,4 +1,4 @@
-"""Reads tar archives into `Member`s (pipeline/checkout.py) without unpacking them anywhere.
+"""Reads archives (tar, zip, Debian packages) into `Member`s (pipeline/checkout.py) without unpacking them anywhere.
 
 Compressed archives are inflated once, into an unnamed temporary file; the limits are looked at while the bytes come, so
 an archive that expands without end stops at them.
@@ -10,8 +10,10 @@ import bz2
 import gzip
 import io
 import lzma
+import stat
 import tarfile
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ _HEADERS_PER_FILE = 4096
 """Bytes of tar headers and padding allowed for each file, when an archive's whole size is held against the limits."""
 
 _IN_MEMORY = 32 * 2**20
+_AR_MAGIC = b"!<arch>\n"
+_AR_HEADER = 60
 
 
 def archive_bytes(config: CheckoutConfig) -> int:
@@ -44,6 +48,64 @@ def members(archive: bytes, config: CheckoutConfig, *, strip_root: bool) -> Iter
         except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
             raise ItemRejected("unreadable", f"not a sound tar archive: {error}") from error
         yield _without_root(found) if strip_root else [member for member in found if member.name]
+
+
+@contextmanager
+def zip_members(archive: bytes, config: CheckoutConfig) -> Iterator[list[Member]]:
+    """The members of a zip archive; they can be read inside the `with` only.
+
+    Raises ItemRejected as `members` does; content that is not what its directory says is `unreadable`.
+    """
+    try:
+        opened = zipfile.ZipFile(io.BytesIO(archive))
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise ItemRejected("unreadable", f"not a sound zip archive: {error}") from error
+    with opened as packed:
+        infos = packed.infolist()
+        if len(infos) > 2 * config.max_files:
+            raise ItemRejected("too_many_files", f"more than {2 * config.max_files:,} entries in the archive")
+        yield [member for info in infos if (member := _zip_member(packed, info, config)).name]
+
+
+def _zip_member(packed: zipfile.ZipFile, info: zipfile.ZipInfo, config: CheckoutConfig) -> Member:
+    name = safe_name(info.filename)
+    require_size(name, info.file_size, config)
+    mode = info.external_attr >> 16
+    if info.is_dir():
+        return Member(name, "directory")
+    if stat.S_ISLNK(mode):
+        return Member(name, "symlink", target=_unzipped(packed, info).decode("utf-8", "surrogateescape"))
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        raise ItemRejected("special_file", f"{printable(name)} is a device or a pipe")
+    return Member(name, "file", info.file_size, bool(mode & 0o111), read=lambda: _unzipped(packed, info))
+
+
+def _unzipped(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """No more than the size that was held against the limits. Raises ItemRejected (unreadable)."""
+    try:
+        with packed.open(info) as file:
+            data = file.read(info.file_size + 1)
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError) as error:
+        raise ItemRejected("unreadable", f"{printable(info.filename)} cannot be read: {error}") from error
+    if len(data) != info.file_size:
+        raise ItemRejected("unreadable", f"{printable(info.filename)} has another size than its archive says")
+    return data
+
+
+def debian_data(package: bytes) -> bytes:
+    """The tar archive of the files in a Debian binary package, still compressed. Raises ItemRejected (unreadable)."""
+    if not package.startswith(_AR_MAGIC):
+        raise ItemRejected("unreadable", "not a Debian package: it is no ar archive")
+    place = len(_AR_MAGIC)
+    while len(header := package[place : place + _AR_HEADER]) == _AR_HEADER:
+        name, size = header[:16].rstrip(b" /"), header[48:58].strip()
+        if not size.isdigit() or header[58:] != b"`\n":
+            break
+        place += _AR_HEADER
+        if name.startswith(b"data.tar"):
+            return package[place : place + int(size)]
+        place += int(size) + int(size) % 2
+    raise ItemRejected("unreadable", "not a Debian package: there is no data.tar in it")
 
 
 class _Tee(io.RawIOBase):
