@@ -95,6 +95,25 @@ _REPOSITORIES: dict[str, pa.DataType] = {
     "warnings": _TEXTS,
 }
 
+_CONTEXTS: dict[str, pa.DataType] = {
+    "context_id": _TEXT,
+    "repository_id": _TEXT,
+    "domain": _TEXT,
+    "name": _TEXT,
+    "path": _TEXT,
+    "license": _TEXT,
+    "license_path": _TEXT,
+    "license_sha256": _TEXT,
+    "origin": _TEXT,
+    "ecosystem": _TEXT,
+    "package": _TEXT,
+    "version": _TEXT,
+    "file": _TEXT,
+    "sha256": _TEXT,
+    "n_bytes": pa.int64(),
+    "retrieved_at": pa.timestamp("us", tz="UTC"),
+}
+
 _SCORES: dict[str, pa.DataType] = {
     "repository_id": _TEXT,
     "scorer": _TEXT,
@@ -165,6 +184,13 @@ _SELECTIONS: dict[str, pa.DataType] = {
     "selected": pa.bool_(),
     "near_copy_of": _TEXT,
     "similarity": pa.float64(),
+}
+
+_CONTAMINATIONS: dict[str, pa.DataType] = {
+    "instance_id": _TEXT,
+    "benchmark_sha256": _TEXT,
+    "decision": _TEXT,
+    "task": _TEXT,
 }
 
 _RATINGS: dict[str, pa.DataType] = {
@@ -253,10 +279,12 @@ TABLES: dict[str, TableSchema] = {
     for schema in (
         _working("listings", 1, _LISTINGS),
         _working("repositories", 1, _REPOSITORIES),
+        _working("contexts", 1, _CONTEXTS),
         _working("scores", 1, _SCORES),
         _working("image_builds", 2, _IMAGE_BUILDS, 1_000),
         _working("instances", 1, _INSTANCES, 1_000),
         _working("selections", 1, _SELECTIONS),
+        _working("contaminations", 1, _CONTAMINATIONS),
         _working("ratings", 1, _RATINGS),
         _working("trajectories", 2, _TRAJECTORIES, 100),
         _working("verifications", 2, _VERIFICATIONS, 1_000),
