@@ -15,6 +15,7 @@ from pipeline.tables import Store
 _IDS: dict[str, tuple[str, ...]] = {
     "listings": ("repository_id", "full_name"),
     "repositories": ("repository_id", "full_name"),
+    "contexts": ("context_id", "repository_id"),
     "scores": ("repository_id",),
     "image_builds": ("repository_id", "image_digest"),
     "instances": ("instance_id", "repository_id", "image_digest"),
@@ -23,6 +24,9 @@ _IDS: dict[str, tuple[str, ...]] = {
     "verifications": ("trajectory_id",),
 }
 """The columns by which a row of each table is found."""
+
+_IDENTITIES = ("trajectory_id", "instance_id", "context_id", "image_digest", "repository_id")
+"""The column that tells the rows of a list apart: the first one that a row has."""
 
 _CODE = {"dockerfile": "docker", "content": "python", "solution": "bash", "action": "bash"}
 _ROWS_IN_FULL = 3
@@ -52,9 +56,7 @@ def _begins(value: object, identifier: str) -> bool:
 def _list(table: str, rows: list[dict[str, object]]) -> RenderableType:
     lines = Table("id", "attempt", "outcome", "reason", title=f"{table}: {len(rows)} rows", expand=True)
     for row in rows:
-        identity = (
-            row.get("trajectory_id") or row.get("instance_id") or row.get("image_digest") or row.get("repository_id")
-        )
+        identity = next((row[column] for column in _IDENTITIES if row.get(column)), None)
         outcome = (
             row.get("outcome") or row.get("status") or row.get("failure_class") or ("ok" if identity else "failed")
         )

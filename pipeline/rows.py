@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
+from pipeline.contexts import DescribedContext
 from pipeline.errors import PipelineError
 from pipeline.image_attempts import Attempt
 from pipeline.schemas import Row, to_rows
 from pipeline.tables import Store
 from pipeline.types import (
     Checkout,
+    Domain,
     Repository,
     Score,
     Step,
@@ -50,6 +53,20 @@ def checkout_row(repository: Repository, checkout: Checkout) -> Row:
 
 def checkout_of(row: Mapping[str, object]) -> Checkout:
     return Checkout.model_validate(_fields(Checkout, row))
+
+
+def context_row(
+    repository: Repository, domain: Domain, context: DescribedContext, retrieved_at: datetime | None
+) -> Row:
+    """Several versions of a domain may hold one context: its id and the repository's name one row."""
+    return {
+        **context.model_dump(exclude={"files"}),
+        "context_id": context.context_id(domain),
+        "repository_id": repository.repository_id,
+        "domain": domain,
+        "path": context.path,
+        "retrieved_at": retrieved_at,
+    }
 
 
 def score_row(score: Score) -> Row:

@@ -295,7 +295,9 @@ TABLES: dict[str, TableSchema] = {
 TERMINAL = TableSchema("terminal", 2, pa.schema(list(_TERMINAL.items())), 100)
 """The published data set: one row is one verified trajectory with its instance and its repository."""
 
-RUN_DEPENDENT = frozenset({"seconds", "recorded_at", "attempt", "cached", "log_tail", "state_reference"})
+RUN_DEPENDENT = frozenset(
+    {"seconds", "recorded_at", "retrieved_at", "attempt", "cached", "log_tail", "state_reference"}
+)
 """Columns, nested ones too, that differ between two runs over the same input. All others are in the content hash."""
 
 

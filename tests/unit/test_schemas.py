@@ -26,6 +26,7 @@ from pipeline.schemas import (
 PUBLISHED = {
     ("listings", 1): "f09be9eee274",
     ("repositories", 1): "cd85eb888c56",
+    ("contexts", 1): "2f02c7655134",
     ("scores", 1): "b314b11fa08f",
     ("image_builds", 1): "f177b7fb2a56",
     ("image_builds", 2): "497e3a345f52",
