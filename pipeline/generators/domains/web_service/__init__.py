@@ -1,0 +1,22 @@
+"""Web services: servers to be set up, written and repaired, judged by requests while they run.
+
+Families by subject: sites.py, tls.py, …; commands.py has the commands that solutions are made of.
+"""
+
+from __future__ import annotations
+
+from pipeline.generators.domains.web_service.balancers import balancer
+from pipeline.generators.domains.web_service.php_apps import php_app
+from pipeline.generators.domains.web_service.sites import static_site
+from pipeline.generators.domains.web_service.tls import tls_portal
+from pipeline.generators.drafts import Pack
+
+PACK = Pack(
+    domain="web_service",
+    families={
+        "static_site": static_site,
+        "tls_portal": tls_portal,
+        "balancer": balancer,
+        "php_app": php_app,
+    },
+)
