@@ -1,10 +1,15 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation
+.PHONY: run run-domains test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation
 
+# The repositories of the world; the packs of the domains take longer and have a command of their own.
 run:
 	infra/bootstrap.sh run
-	.venv/bin/touchstone run $(ARGS)
+	.venv/bin/touchstone run --streams languages $(ARGS)
+
+run-domains:
+	infra/bootstrap.sh run
+	.venv/bin/touchstone run --streams domains $(ARGS)
 
 # pytest comes last: its summary is the end of the output. Without an engine the tests that need one fail.
 test:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assets.export import export
 from assets.located import located, not_empty, open_located
 from assets.quality import quality
 from assets.report import report
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from assets.resources import Workshop
 
 _EXIT_FAILED = 1
@@ -68,11 +71,27 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     callback=not_empty,
     help="Crawl day YYYY-MM-DD (default: today, UTC); a past day reads its stored listing.",
 )
-def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...], day: str | None) -> None:
+@click.option(
+    "--streams",
+    default="all",
+    metavar="NAME",
+    callback=not_empty,
+    help="all (default), languages, domains, or one of them, e.g. go or sql.",
+)
+@click.option("--instances-only", is_flag=True, help="Stop when the instances are admitted: no agent attempts them.")
+def run(
+    data: Path | None,
+    config: Path | None,
+    retry: str,
+    only: tuple[str, ...],
+    day: str | None,
+    streams: str,
+    instances_only: bool,
+) -> None:
     """Materialize the main job for one crawl day and print the funnel."""
     from rich.console import Console
 
-    from assets.launch import materialize_main
+    from assets.launch import materialize
     from assets.progress import ProgressBars
     from assets.visible import visible
 
@@ -81,9 +100,10 @@ def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...
     if only and retry == "none":
         raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
     with ProgressBars(console):
-        error = materialize_main(workshop, day=day, retry=retry, only=only)
+        job = "instances_only" if instances_only else "main"
+        error = materialize(workshop, job, day=day, streams=streams, retry=retry, only=only)
     try:
-        _print_funnel(console, workshop)
+        _print_funnel(console, workshop, instances_only=instances_only)
     finally:  # a damaged snapshot must not hide why the run failed
         if error is not None:
             console.print(visible("The run failed: ", "red") + visible(error), soft_wrap=True)
@@ -91,18 +111,21 @@ def run(data: Path | None, config: Path | None, retry: str, only: tuple[str, ...
         sys.exit(_EXIT_FAILED)
 
 
-def _print_funnel(console: object, workshop: "Workshop") -> None:
-    from rich.console import Console
+def _print_funnel(console: "Console", workshop: "Workshop", *, instances_only: bool = False) -> None:
+    """The stages with their counts, then the newest snapshot; only up to the instances where a run ends with them."""
     from rich.table import Table
 
     from assets.snapshot_view import QUERY, query_snapshot
     from pipeline.funnel import funnel
 
-    assert isinstance(console, Console)
     table = Table("stage", "items", title="Funnel")
     for name, count in funnel(workshop.store()).stages():
         table.add_row(name, str(count))
+        if instances_only and name == "admitted":
+            break
     console.print(table)
+    if instances_only:
+        return
     snapshot = workshop.latest_snapshot()
     if snapshot is None:
         console.print(f"No snapshot in {workshop.data} yet: no trajectory was verified.", soft_wrap=True, markup=False)
@@ -196,6 +219,7 @@ def gc(data: Path | None, config: Path | None, free_mb: int) -> None:
 
 
 touchstone.add_command(report)
+touchstone.add_command(export)
 touchstone.add_command(quality)
 
 

@@ -4,12 +4,12 @@ import dagster as dg
 
 from assets import datasets, images, instances, ratings, repositories, trajectories
 from assets.resources import RetryResource, WorkshopResource
-from assets.schedules import main_job, nightly
+from assets.schedules import instances_job, main_job, nightly
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([repositories, images, instances, ratings, trajectories, datasets]),
     resources={"workshop": WorkshopResource(), "retry": RetryResource()},
-    jobs=[main_job],
+    jobs=[main_job, instances_job],
     schedules=[nightly],
     # Items run side by side inside an asset; a process per step would only add its start.
     executor=dg.in_process_executor,

@@ -1,4 +1,4 @@
-"""Materializes the main job from the command line, in this process, as a run that the Dagster UI shows too."""
+"""Materializes a job from the command line, in this process, as a run that the Dagster UI shows too."""
 
 import datetime
 import warnings
@@ -7,26 +7,29 @@ from typing import Any
 
 import dagster as dg
 
-from assets.partitions import FIRST_DAY, range_tags, today
+from assets.partitions import FIRST_DAY, range_tags, streams_named, today
 from assets.resources import Workshop
 from pipeline.errors import ConfigurationError
 
 
-def materialize_main(workshop: Workshop, *, day: str | None, retry: str, only: Sequence[str]) -> str | None:
-    """Run the main job for one day; returns None, or the reason of the first step that failed.
+def materialize(
+    workshop: Workshop, job: str, *, day: str | None, streams: str, retry: str, only: Sequence[str]
+) -> str | None:
+    """Run a job for some streams of one day; returns None, or the reason of the first step that failed.
 
-    Raises ConfigurationError for a day that is none.
+    Raises ConfigurationError for a day that is none, and for `streams` that name none.
     """
     day = _checked_day(day or today())
+    tags = range_tags(day, streams_named(streams))
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     from assets.definitions import defs
 
     with workshop.dagster_instance() as instance:
-        result = defs.resolve_job_def("main").execute_in_process(
+        result = defs.resolve_job_def(job).execute_in_process(
             instance=instance,
             run_config=run_config(retry, only),
-            tags=range_tags(day),
+            tags=tags,
             raise_on_error=False,
         )
     if result.success:
@@ -36,7 +39,7 @@ def materialize_main(workshop: Workshop, *, day: str | None, retry: str, only: S
 
 
 def run_config(retry: str, only: Sequence[str]) -> dict[str, Any]:
-    """Run configuration of the main job; the same dictionary can be pasted into the UI's launchpad."""
+    """Run configuration of a job; the same dictionary can be pasted into the UI's launchpad."""
     return {
         "resources": {"retry": {"config": {"retry": retry, "only": list(only)}}},
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},

@@ -5,12 +5,17 @@ keys. Every partitioned asset shares this definition, since a selection may hold
 """
 
 import datetime
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
+from pipeline.errors import ConfigurationError
 from pipeline.types import DOMAINS, LANGUAGES
 
 STREAMS: tuple[str, ...] = (*LANGUAGES, *DOMAINS)
+
+GROUPS: Mapping[str, tuple[str, ...]] = {"all": STREAMS, "languages": LANGUAGES, "domains": DOMAINS}
+"""Names for several streams, each a range of STREAMS."""
 
 FIRST_DAY = "2026-11-01"
 
@@ -32,11 +37,21 @@ def split(partition_keys: list[str]) -> dict[str, list[str]]:
     return streams
 
 
-def range_tags(day: str) -> dict[str, str]:
-    """Run tags that select every stream of one day."""
+def streams_named(name: str) -> tuple[str, ...]:
+    """The streams of a group, or the one of that name. Raises ConfigurationError for a name that is neither."""
+    if name in STREAMS:
+        return (name,)
+    if name not in GROUPS:
+        known = ", ".join((*GROUPS, *STREAMS))
+        raise ConfigurationError(f"--streams {name!r} names no streams; give one of {known}")
+    return GROUPS[name]
+
+
+def range_tags(day: str, streams: Sequence[str] = STREAMS) -> dict[str, str]:
+    """Run tags that select the streams of one day; `streams` is a range of STREAMS."""
     return {
-        "dagster/asset_partition_range_start": f"{day}|{STREAMS[0]}",
-        "dagster/asset_partition_range_end": f"{day}|{STREAMS[-1]}",
+        "dagster/asset_partition_range_start": f"{day}|{streams[0]}",
+        "dagster/asset_partition_range_end": f"{day}|{streams[-1]}",
     }
 
 

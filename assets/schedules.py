@@ -11,6 +11,13 @@ main_job = dg.define_asset_job(
     executor_def=dg.in_process_executor,
 )
 
+instances_job = dg.define_asset_job(
+    "instances_only",
+    selection=dg.AssetSelection.assets("instances").upstream(),
+    description="The main job up to the admitted instances: no agent attempts them.",
+    executor_def=dg.in_process_executor,
+)
+
 
 @dg.schedule(
     job=main_job,
