@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from sandbox.terminals.terminal import Terminal
-from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits
+from sandbox.types import USUAL, Conditions, ExecResult, FileChange, FrozenState, Judgement, Limits
 
 
 class Sandbox(Protocol):
@@ -77,15 +77,31 @@ class Backend(Protocol):
     def restore(self, state: FrozenState, limits: Limits) -> Sandbox:
         """A fresh sandbox over a frozen file system. Raises ImageMissing or SandboxUnavailable."""
 
-    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge(
+        self,
+        state: FrozenState,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """Run pytest files (name -> text) with the trusted interpreter on a fresh copy of `state`, network off.
 
         The tests see the file system of the sandbox at `/`, with the image's working directory as cwd. Their own files
         are gone from there when the first one runs. The fixture `box` (verifier/verifier_guards.py) reads it safely.
-        Raises VerifierBroken, ImageMissing or SandboxUnavailable.
+        No honest verdict depends on `conditions`. Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
 
-    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge_live(
+        self,
+        sandbox: Sandbox,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """Like `judge`, for a sandbox of this backend whose services have to be up: it goes on, unfrozen.
 
         The tests see a copy of its file system as it is now and its loopback network, but none of its processes and

@@ -65,6 +65,20 @@ class FileChange(Frozen):
     """Permission bits, e.g. 0o755."""
 
 
+class Conditions(Frozen):
+    """Under which a verifier judges: an honest verdict is the same under all of them."""
+
+    order: Literal["usual", "reversed", "shuffled"] = "usual"
+    """Of its tests; those that start programs come last in any case."""
+    seed: int = 0
+    """Which of the shuffled orders."""
+    clock_offset_s: int = 0
+    """How far its own clock is off, seconds. Programs under test have the true one."""
+
+
+USUAL = Conditions()
+
+
 class FrozenState(Frozen):
     """The file system of a finished sandbox. No process survives in it; it can be restored any number of times."""
 

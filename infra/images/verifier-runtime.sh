@@ -14,7 +14,7 @@ rm -f "$stdlib"/lib-dynload/nis.*
 cp -r /usr/lib/python3/dist-packages/. "$target/site/"
 cp /build/verifier_runner.py "$target/runner.py"
 mkdir -p "$target/site/sandbox/verifier"
-cp /build/verifier_guards.py "$target/site/sandbox/verifier/"
+cp /build/verifier_guards.py /build/verifier_conditions.py "$target/site/sandbox/verifier/"
 
 # Every shared library that the interpreter and its extension modules need, one that glibc opens by name, and the loader
 # under one name for all machines.

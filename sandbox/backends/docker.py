@@ -20,7 +20,7 @@ from sandbox.container.sandbox import FROZEN_LABEL, ContainerSandbox, reference_
 from sandbox.engine import DEADLINE, OWNER, owner_is_alive
 from sandbox.protocol import Sandbox
 from sandbox.streams import engine_call
-from sandbox.types import FrozenState, Judgement, Limits
+from sandbox.types import USUAL, Conditions, FrozenState, Judgement, Limits
 from sandbox.verifier.verifier_runtime import VerifierRuntime
 
 
@@ -57,16 +57,41 @@ class DockerBackend:
             self._containers, state_tag(state.reference), state.image_digest, limits, PristineEntries()
         )
 
-    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge(
+        self,
+        state: FrozenState,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """Run pytest files with the trusted interpreter on a fresh copy of `state`, network off.
 
         Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
         facts = self._containers.image(state.image_digest)
         image = state_tag(state.reference)
-        return judge(self._containers, self._runtime, image, facts, files, limits=limits, timeout_s=timeout_s)
+        return judge(
+            self._containers,
+            self._runtime,
+            image,
+            facts,
+            files,
+            limits=limits,
+            timeout_s=timeout_s,
+            conditions=conditions,
+        )
 
-    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge_live(
+        self,
+        sandbox: Sandbox,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """Run pytest files on a copy of a running sandbox, in its network.
 
         Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a sandbox of another backend.
@@ -85,6 +110,7 @@ class DockerBackend:
                 files,
                 limits=limits,
                 timeout_s=timeout_s,
+                conditions=conditions,
                 network_of=container,
             )
         finally:

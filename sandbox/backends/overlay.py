@@ -27,7 +27,7 @@ from sandbox.overlay.spec import Program, engine_spec
 from sandbox.overlay.states import States
 from sandbox.protocol import Sandbox
 from sandbox.streams import Deadline, engine_call
-from sandbox.types import FrozenState, Judgement, Limits
+from sandbox.types import USUAL, Conditions, FrozenState, Judgement, Limits
 from sandbox.verifier.verdicts import START_ENVIRONMENT, Hearing, scratch_options
 from sandbox.verifier.verifier_runtime import VerifierRuntime
 
@@ -82,14 +82,31 @@ class OverlayBackend:
         """
         return self._sandbox(state.image_digest, self._changes_of(state), limits)
 
-    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge(
+        self,
+        state: FrozenState,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """Run pytest files with the trusted interpreter on a fresh copy of `state`, network off.
 
         Raises VerifierBroken, ImageMissing or SandboxUnavailable.
         """
-        return self._judge(state.image_digest, self._changes_of(state), files, limits, timeout_s, net=None)
+        hearing = Hearing(files, self._ground(state.image_digest).facts, conditions)
+        return self._judge(state.image_digest, self._changes_of(state), hearing, limits, timeout_s, net=None)
 
-    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge_live(
+        self,
+        sandbox: Sandbox,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """Run pytest files on a copy of a running sandbox, in its network.
 
         Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a sandbox of another backend.
@@ -99,15 +116,15 @@ class OverlayBackend:
         changes = self._states.new()
         try:
             net = sandbox.snapshot(str(changes))
-            return self._judge(sandbox.image_digest, str(changes), files, limits, timeout_s, net=net)
+            hearing = Hearing(files, self._ground(sandbox.image_digest).facts, conditions)
+            return self._judge(sandbox.image_digest, str(changes), hearing, limits, timeout_s, net=net)
         finally:
             self._states.drop(changes)
 
     def _judge(
-        self, image_digest: str, below: str, files: dict[str, str], limits: Limits, timeout_s: float, net: str | None
+        self, image_digest: str, below: str, hearing: Hearing, limits: Limits, timeout_s: float, net: str | None
     ) -> Judgement:
         ground = self._ground(image_digest)
-        hearing = Hearing(files, ground.facts)
         program = Program(
             hearing.command,
             environment=START_ENVIRONMENT,

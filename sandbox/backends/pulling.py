@@ -12,7 +12,7 @@ from typing import TypeVar
 from sandbox.building.registry import Registry
 from sandbox.errors import ImageMissing
 from sandbox.protocol import Backend, Sandbox
-from sandbox.types import FrozenState, Judgement, Limits
+from sandbox.types import USUAL, Conditions, FrozenState, Judgement, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -41,15 +41,32 @@ class PullingBackend:
         """A fresh sandbox over a frozen file system. Raises ImageMissing or SandboxUnavailable."""
         return self._with_image(state.image_digest, lambda: self._backend.restore(state, limits))
 
-    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge(
+        self,
+        state: FrozenState,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """See the protocol. Raises VerifierBroken, ImageMissing or SandboxUnavailable."""
         return self._with_image(
-            state.image_digest, lambda: self._backend.judge(state, files, limits=limits, timeout_s=timeout_s)
+            state.image_digest,
+            lambda: self._backend.judge(state, files, limits=limits, timeout_s=timeout_s, conditions=conditions),
         )
 
-    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge_live(
+        self,
+        sandbox: Sandbox,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         """See the protocol. Raises VerifierBroken, ImageMissing or SandboxUnavailable."""
-        return self._backend.judge_live(sandbox, files, limits=limits, timeout_s=timeout_s)
+        return self._backend.judge_live(sandbox, files, limits=limits, timeout_s=timeout_s, conditions=conditions)
 
     def has_state(self, reference: str) -> bool:
         """Whether a frozen state is still kept. Raises SandboxUnavailable."""

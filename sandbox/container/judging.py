@@ -8,7 +8,7 @@ from __future__ import annotations
 from sandbox.container.containers import Containers, ImageFacts, Role
 from sandbox.container.image_users import user_by_number
 from sandbox.streams import Deadline, HijackedStream, engine_call
-from sandbox.types import Judgement, Limits
+from sandbox.types import USUAL, Conditions, Judgement, Limits
 from sandbox.verifier.verdicts import START_ENVIRONMENT, Hearing, scratch_options
 from sandbox.verifier.verifier_runtime import VerifierRuntime
 
@@ -22,6 +22,7 @@ def judge(
     *,
     limits: Limits,
     timeout_s: float,
+    conditions: Conditions = USUAL,
     network_of: str | None = None,
 ) -> Judgement:
     """Run pytest files over a fresh container of `image`; `facts` are of the image that it was made from.
@@ -30,7 +31,7 @@ def judge(
 
     Raises VerifierBroken, ImageMissing or SandboxUnavailable, ValueError for a file name that leaves its folder.
     """
-    hearing = Hearing(files, facts)
+    hearing = Hearing(files, facts, conditions)
     user = user_by_number(containers, facts)
     role = Role(
         command=hearing.command,

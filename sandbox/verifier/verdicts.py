@@ -19,7 +19,7 @@ from sandbox.container.containers import ENVIRONMENT, ImageFacts
 from sandbox.errors import VerifierBroken
 from sandbox.output import OutputBuffer
 from sandbox.streams import Sink
-from sandbox.types import Frozen, Judgement, Limits, TestOutcome
+from sandbox.types import USUAL, Conditions, Frozen, Judgement, Limits, TestOutcome
 from sandbox.verifier.verifier_runtime import LAUNCHER
 
 NONCE_BYTES = 32
@@ -50,7 +50,7 @@ _OUTCOMES: TypeAdapter[tuple[TestOutcome, ...]] = TypeAdapter(tuple[TestOutcome,
 class Hearing:
     """One verdict that is asked for. Two folders of names that nobody can know are the verifier's own."""
 
-    def __init__(self, files: Mapping[str, str], facts: ImageFacts) -> None:
+    def __init__(self, files: Mapping[str, str], facts: ImageFacts, conditions: Conditions = USUAL) -> None:
         """`facts` are of the image that the judged state was made from.
 
         Raises ValueError for a file name that leaves its folder.
@@ -62,6 +62,7 @@ class Hearing:
         """Where an empty file system in memory has to be."""
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         request = {
+            "conditions": conditions.model_dump(),
             "environment": ENVIRONMENT | facts.environment,
             "files": dict(files),
             "scratch": self.scratch,

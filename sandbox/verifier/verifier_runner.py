@@ -1,7 +1,8 @@
 """Runs inside a sandbox, with the trusted interpreter only, and judges: pytest over given files, one signed verdict.
 
-This file and verifier_guards.py are copied into the verifier runtime and import nothing else of ours. Starting it and
-believing it is not here; see verdicts.py. Standard input: 32 bytes nonce, 8 bytes big-endian length, JSON request.
+This file, verifier_guards.py and verifier_conditions.py are copied into the verifier runtime and import nothing else of
+ours. Starting it and believing it is not here; see verdicts.py. Standard input: 32 bytes nonce, 8 bytes big-endian
+length, JSON request.
 Standard output: one line, the HMAC-SHA256 of the verdict under the nonce in hex, a space, the verdict: canonical JSON.
 """
 
@@ -49,6 +50,7 @@ from _pytest import runner as pytest_runner  # noqa: E402
 from _pytest._io.saferepr import saferepr  # noqa: E402
 from _pytest.assertion import util as pytest_comparison  # noqa: E402
 
+from sandbox.verifier.verifier_conditions import arrange, move_clock  # noqa: E402
 from sandbox.verifier.verifier_guards import (  # noqa: E402
     Box,
     bounded_memory,
@@ -120,9 +122,10 @@ def _message(report: pytest.CollectReport | pytest.TestReport) -> str:
 class Precautions:
     """Keeps the tests from what they judge and what they judge from the tests, as a plugin object."""
 
-    def __init__(self, private: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, private: Path, environment: Mapping[str, str], conditions: Mapping[str, Any]) -> None:
         self._private = private
         self._environment = environment
+        self._conditions = conditions
         self._box = Box(private / "tmp")
 
     @pytest.fixture
@@ -144,6 +147,7 @@ class Precautions:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Tests that only read come first: then no program of the judged state has run."""
+        arrange(items, self._conditions["order"], self._conditions["seed"])
         items.sort(key=lambda item: any(map(starts_programs, _functions(item))))
 
     @pytest.hookimpl(trylast=True)
@@ -252,7 +256,10 @@ def _run_pytest(request: dict[str, Any], environment: Mapping[str, str], recorde
     comparison.assertrepr_compare = _comparison(comparison.assertrepr_compare)
     _enter(request["workdir"])
     guard_open((private, Path(__file__).parent))
-    return int(pytest.main(_arguments(private, tests, settings), [recorder, Precautions(private, environment)]))
+    conditions = request["conditions"]
+    move_clock(conditions["clock_offset_s"])
+    precautions = Precautions(private, environment, conditions)
+    return int(pytest.main(_arguments(private, tests, settings), [recorder, precautions]))
 
 
 def _comparison(thorough: Callable[..., list[str] | None]) -> Callable[..., list[str] | None]:

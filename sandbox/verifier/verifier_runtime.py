@@ -56,7 +56,7 @@ class VerifierRuntime:
             return self._volume
 
     def _find_or_make(self) -> str:
-        image = self._image()
+        image = self.image()
         content = image.tag.rpartition(":")[2]
         marker = f"touchstone-runtime-{content}"
         found = self._marked(marker)
@@ -79,13 +79,15 @@ class VerifierRuntime:
             self._remove(volume)
         return chosen
 
-    def _image(self) -> BaseImage:
+    def image(self) -> BaseImage:
+        """What the volume is filled from: the runtime below PLACE. Raises SandboxUnavailable with its remedy."""
         sources = {
             "assemble.sh": RECIPES / "verifier-runtime.sh",
             "patch.py": RECIPES / "verifier-runtime.py",
             "launch.c": RECIPES / "verifier-runtime.c",
             "verifier_runner.py": Path(__file__).with_name("verifier_runner.py"),
             "verifier_guards.py": Path(__file__).with_name("verifier_guards.py"),
+            "verifier_conditions.py": Path(__file__).with_name("verifier_conditions.py"),
         }
         files = {name: source.read_bytes() for name, source in sources.items()}
         recipe = (RECIPES / "verifier-runtime.Dockerfile").read_text()

@@ -17,7 +17,7 @@ from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejec
 from pipeline.sources.registry import RegistryConfig, RegistrySource, read_packages
 from pipeline.types import LANGUAGES, Checkout
 from sandbox.errors import SandboxUnavailable
-from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits
+from sandbox.types import USUAL, Conditions, ExecResult, FileChange, FrozenState, Judgement, Limits
 
 
 def archive(files: dict[str, bytes]) -> bytes:
@@ -85,7 +85,15 @@ class RecordedBackend:
     def restore(self, state: FrozenState, limits: Limits) -> RecordedSandbox:
         raise NotImplementedError("fetching restores nothing")
 
-    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge(
+        self,
+        state: FrozenState,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         raise NotImplementedError("fetching judges nothing")
 
     def has_state(self, reference: str) -> bool:
