@@ -1,56 +1,45 @@
-"""The gate `verifier_lint`: what the text of a verifier alone proves wrong. What solutions show is in other files."""
+"""The gate `verifier_lint`: what the text of a verifier alone proves wrong. What solutions show is in other files.
+
+Here: which tests there are. What each asserts is in assertion_lint.py, what a verifier may use in use_lint.py, how it
+runs programs in program_lint.py.
+"""
 
 from __future__ import annotations
 
 import ast
-import sys
+from collections import Counter
+from collections.abc import Iterator
 
+from pipeline.admission.assertion_lint import assertion_fault, constant_fault
 from pipeline.admission.program_lint import program_fault
 from pipeline.admission.records import Gate
+from pipeline.admission.use_lint import use_fault
 from pipeline.types import Verifier
 
-ALLOWED_EXTRA = {"pytest"}
-# For tests that ask a running service, and only for those.
-NETWORK_MODULES = {"socket", "urllib", "http"}
-# What is random, what reaches out, and what could bring code of the judged state into the process that judges.
-FORBIDDEN_MODULES = {
-    "builtins",
-    "marshal",
-    "multiprocessing",
-    "pkgutil",
-    "site",
-    "zipimport",
-    "ctypes",
-    "pickle",
-    "socket",
-    "urllib",
-    "http",
-    "random",
-    "secrets",
-    "datetime",
-    "time",
-    "importlib",
-    "runpy",
-    "shelve",
-}
-IMPORT_SYSTEM = {"sys.path", "sys.modules", "sys.meta_path", "sys.path_hooks"}
-FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "skip", "xfail", "importorskip"}
+MARKS = {"pytestmark", "__test__", "collect_ignore", "collect_ignore_glob", "pytest_plugins"}
+"""Names by which a file tells pytest which of its tests count."""
+HOOK = "pytest_"
 
 
 def lint_gate(verifier: Verifier, *, services: bool = False) -> Gate:
-    """Every file parses, has uniquely named tests, each test asserts on its main path, and nothing unsafe is used.
+    """Every file parses, every test in it is run, can fail and asserts on every way, and nothing unsafe is used.
 
     With `services` the tests may ask services of the sandbox over its network.
     """
-    allowed = ALLOWED_EXTRA | (NETWORK_MODULES if services else set())
+    count = 0
     for file in verifier.files:
         try:
-            fault = _fault_of(file.content, allowed)
+            tree = ast.parse(file.content)
+            fault = _fault_of(tree, services)
         except SyntaxError as error:
             fault = f"does not parse: {error.msg} (line {error.lineno})"
+        except (ValueError, RecursionError) as error:
+            fault = f"does not parse: {error}"
         if fault:
             return Gate(gate="verifier_lint", passed=False, evidence=f"{file.path}: {fault}")
-    count = sum(len(_tests(ast.parse(f.content))) for f in verifier.files)
+        count += len(_tests(tree))
+    if not count:
+        return Gate(gate="verifier_lint", passed=False, evidence="no file")
     return Gate(gate="verifier_lint", passed=True, evidence=f"{count} tests, each with assertions")
 
 
@@ -58,47 +47,41 @@ def _tests(tree: ast.Module) -> list[ast.FunctionDef]:
     return [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
 
 
-def _fault_of(text: str, allowed: set[str]) -> str:
-    tree = ast.parse(text)
+def _fault_of(tree: ast.Module, services: bool) -> str:
     tests = _tests(tree)
+    if fault := next(_unaccounted(tree), ""):
+        return fault
     if not tests:
         return "no test"
-    names = [t.name for t in tests]
-    if len(set(names)) < len(names):
+    if [name for name, number in Counter(t.name for t in tests).items() if number > 1]:
         return "two tests share a name"
     for test in tests:
         if test.decorator_list:
             return f"{test.name} is decorated"
-        if not any(isinstance(statement, ast.Assert) for statement in test.body):
-            return f"{test.name} asserts nothing on its main path"
-    return _unsafe(tree, allowed) or program_fault(tree)
+        if fault := assertion_fault(test, tree):
+            return fault
+    return constant_fault(tree) or use_fault(tree, services=services) or program_fault(tree)
 
 
-def _unsafe(tree: ast.Module, allowed: set[str]) -> str:
+def _unaccounted(tree: ast.Module) -> Iterator[str]:
+    """What looks like a test and is none that always runs, and what decides which tests run."""
+    top = set(map(id, tree.body))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) and (fault := _import_fault(node, allowed)):
-            return fault
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in IMPORT_SYSTEM:
-            return f"uses {ast.unparse(node)}, which decides what is imported"
-        if isinstance(node, ast.Call) and (fault := _call_fault(node.func)):
-            return fault
-        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and node.test.value:
-            return "an assertion that is always true"
-    return ""
-
-
-def _import_fault(node: ast.Import | ast.ImportFrom, allowed: set[str]) -> str:
-    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.level:
-        return "imports a relative module"
-    for module in modules:
-        root = module.split(".")[0]
-        if root not in allowed and (root in FORBIDDEN_MODULES or root not in sys.stdlib_module_names):
-            return f"imports {module}"
-    return ""
-
-
-def _call_fault(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return f"calls {function.attr}" if function.attr in FORBIDDEN_CALLS - {"compile"} else ""
-    return f"calls {function.id}" if isinstance(function, ast.Name) and function.id in FORBIDDEN_CALLS else ""
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield f"{node.name} is a class of tests: write functions"
+        elif isinstance(node, ast.AsyncFunctionDef) and node.name.startswith("test"):
+            yield f"{node.name} is asynchronous: nothing would await it"
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(HOOK):
+            yield f"{node.name} is a hook of pytest"
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test") and id(node) not in top:
+            yield f"{node.name} is nested: it may not run"
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+            if node.id in MARKS:
+                yield f"sets {node.id}"
+        elif isinstance(node, ast.Attribute) and node.attr in MARKS:
+            yield f"sets {node.attr}"
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else []
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id.startswith("test_"):
+                yield f"{target.id} is assigned, not defined"

@@ -11,7 +11,7 @@ from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable, VerifierBroken
 from sandbox.protocol import Sandbox
 from sandbox.terminals.terminal import Terminal
-from sandbox.types import ExecResult, FileChange, FrozenState, Judgement, Limits, TestOutcome
+from sandbox.types import USUAL, Conditions, ExecResult, FileChange, FrozenState, Judgement, Limits, TestOutcome
 
 GOOD = 'from pathlib import Path\n\n\ndef test_count():\n    assert Path("count.txt").read_text() == "3"\n'
 
@@ -68,7 +68,15 @@ class RecordedBackend:
     def restore(self, state: FrozenState, limits: Limits) -> RecordedSandbox:
         raise AssertionError("admission restores nothing by itself")
 
-    def judge(self, state: FrozenState, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge(
+        self,
+        state: FrozenState,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         self.kept.add(state.reference)
         outcomes = self._recorded[state.reference.split("-")[1]].pop(0)
         if "broken" in outcomes:
@@ -78,7 +86,15 @@ class RecordedBackend:
         tests = tuple(TestOutcome.model_validate({"test_id": i, "outcome": o}) for i, o in outcomes.items())
         return Judgement(tests=tests, exit_code=0, seconds=0.1)
 
-    def judge_live(self, sandbox: Sandbox, files: dict[str, str], *, limits: Limits, timeout_s: float) -> Judgement:
+    def judge_live(
+        self,
+        sandbox: Sandbox,
+        files: dict[str, str],
+        *,
+        limits: Limits,
+        timeout_s: float,
+        conditions: Conditions = USUAL,
+    ) -> Judgement:
         del sandbox, files, limits, timeout_s
         raise AssertionError("no recorded task needs services")
 
@@ -159,7 +175,7 @@ def test_a_fault_of_the_machinery_is_no_rejection(instance: TaskInstance) -> Non
     [
         ("def test_a(:\n    assert 1", "does not parse"),
         ("x = 1\n", "no test"),
-        ("def test_a():\n    return False\n", "asserts nothing"),
+        ("def test_a():\n    return False\n", "returns a value"),
         ("def test_a():\n    if x:\n        assert y\n", "asserts nothing"),
         ("def test_a():\n    assert x\n\n\ndef test_a():\n    assert x\n", "share a name"),
         ("import pytest\n\n\n@pytest.mark.skip\ndef test_a():\n    assert x\n", "decorated"),
