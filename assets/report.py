@@ -160,6 +160,8 @@ def image_tables(found: "ImageReport") -> "list[Table]":
     from assets.visible import visible
 
     whole = {"all": found, "packages of Debian": found.packages, "all others": found.without_packages}
+    if found.domains.repositories:
+        whole["domains, beside all"] = found.domains
     tables = [
         _rates("images", whole),
         _rates("by language", found.by_language),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from pipeline.tables import Store
-from pipeline.types import Record
+from pipeline.types import CONTEXT, Record
 
 
 class Funnel(Record):
@@ -18,7 +18,7 @@ class Funnel(Record):
     images_built: int
     """… for which an image was built."""
     languages: tuple[str, ...]
-    """Languages of the repositories with an image, sorted."""
+    """Languages of the repositories with an image, sorted; the material of a domain has none that counts."""
     instances: int
     """Tasks that were written, rejected ones included; documented places that gave none do not count."""
     instances_admitted: int
@@ -41,12 +41,12 @@ class Funnel(Record):
         ]
 
 
-_COUNTS = """
+_COUNTS = f"""
 SELECT (SELECT count(DISTINCT repository_id) FROM listings),
        (SELECT count(DISTINCT repository_id) FROM scores WHERE kept),
        (SELECT count(DISTINCT repository_id) FROM image_builds WHERE smoke_ok),
        (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
-          JOIN image_builds b USING (repository_id) WHERE b.smoke_ok),
+          JOIN image_builds b USING (repository_id) WHERE b.smoke_ok AND r.source <> '{CONTEXT}'),
        (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL),
        (SELECT count(*) FROM selections WHERE selected),
        (SELECT count(*) FROM trajectories WHERE trajectory_id IS NOT NULL),

@@ -1,7 +1,8 @@
 """How many repositories became images that work, and what stopped the others: what `touchstone report images` tells.
 
 Counted over the table image_builds, which has one row per attempt: a repository is built when one of its attempts was,
-and usable (`smoke_ok`) when the image of one of them was. Nothing is built or printed here.
+and usable (`smoke_ok`) when the image of one of them was. The images of the domains, whose recipes are ours, are
+counted apart. Nothing is built or printed here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from pipeline.tables import Store
-from pipeline.types import Record
+from pipeline.types import CONTEXT, Record
 
 NOT_THE_REPOSITORY = ("infrastructure", "disk", "host_not_allowed", "needs_buildkit")
 """Failure classes that say something of this machine, the network or our policy, and nothing of a repository."""
@@ -80,6 +81,8 @@ class ImageReport(Rates):
     """Source packages of Debian alone: they were patched by somebody so that they build."""
     without_packages: Rates
     """All other repositories."""
+    domains: Rates
+    """The material of the domains, which is in no other number."""
 
 
 # The best attempt of a repository is its first with a usable image, else its first with an image, else its last.
@@ -89,7 +92,8 @@ SELECT b.repository_id, b.position, coalesce(b.strategy, $unknown) AS strategy,
        coalesce(b.status = 'built', false) AS built, coalesce(b.status = 'built' AND b.smoke_ok, false) AS smoke_ok,
        b.tests_ok, b.base_substituted, b.failure_class,
        b.seconds, coalesce(b.cached, false) AS cached, coalesce(r.language, $unknown) AS language,
-       coalesce(r.source = 'registry' AND r.full_name LIKE 'debian/%', false) AS package
+       coalesce(r.source = 'registry' AND r.full_name LIKE 'debian/%', false) AS package,
+       coalesce(r.source = $context, false) AS of_domain
   FROM image_builds b LEFT JOIN repositories r USING (repository_id)
 """
 _OUTCOMES = """
@@ -103,17 +107,19 @@ QUALIFY row_number() OVER (
 _COUNTS = """
 SELECT {by} AS part, count(*), count(*) FILTER (built), count(*) FILTER (smoke_ok), count(tests_ok),
        count(*) FILTER (tests_ok), count(*) FILTER (built AND base_substituted)
-  FROM outcomes GROUP BY part ORDER BY part
+  FROM outcomes WHERE {which} GROUP BY part ORDER BY part
 """
-_STRATEGIES = "SELECT strategy, count(*), count(*) FILTER (built) FROM attempts GROUP BY strategy ORDER BY strategy"
+_STRATEGIES = """
+SELECT strategy, count(*), count(*) FILTER (built) FROM attempts WHERE NOT of_domain GROUP BY strategy ORDER BY strategy
+"""
 _STOPPED = """
-SELECT stopped_by, count(*) AS stopped FROM outcomes WHERE NOT built
+SELECT stopped_by, count(*) AS stopped FROM outcomes WHERE NOT built AND NOT of_domain
  GROUP BY stopped_by ORDER BY stopped DESC, stopped_by
 """
 _SECONDS = """
 SELECT count(seconds) FILTER (NOT cached), quantile_cont(seconds, 0.5) FILTER (NOT cached),
        quantile_cont(seconds, 0.9) FILTER (NOT cached), sum(seconds)
-  FROM attempts
+  FROM attempts WHERE NOT of_domain
 """
 
 
@@ -125,9 +131,10 @@ def image_report(store: Store) -> ImageReport:
     with duckdb.connect() as connection:
         connection.register("image_builds", _with_position(store.current("image_builds")))
         connection.register("repositories", store.current("repositories"))
-        connection.execute(_ATTEMPTS, {"unknown": UNKNOWN})
+        connection.execute(_ATTEMPTS, {"unknown": UNKNOWN, "context": CONTEXT})
         connection.execute(_OUTCOMES, {"unknown": UNKNOWN})
         whole = _rates(connection, "'all'").get("all", Rates())
+        domains = _rates(connection, "'domains'", which="of_domain").get("domains", Rates())
         origins = _rates(connection, "CASE WHEN package THEN 'packages' ELSE 'others' END")
         failures = _failures(connection, whole.repositories)
         infrastructure = {name: failures[name].repositories for name in failures if name in NOT_THE_REPOSITORY}
@@ -141,6 +148,7 @@ def image_report(store: Store) -> ImageReport:
             built_rate_without_infrastructure=_share(whole.built, whole.repositories - sum(infrastructure.values())),
             packages=origins.get("packages", Rates()),
             without_packages=origins.get("others", Rates()),
+            domains=domains,
         )
 
 
@@ -149,11 +157,11 @@ def _with_position(rows: pa.Table) -> pa.Table:
     return rows.append_column("position", pa.array(range(rows.num_rows), pa.int64()))
 
 
-def _rates(connection: duckdb.DuckDBPyConnection, by: str) -> dict[str, Rates]:
-    """`by` is an expression of ours over the columns of `outcomes`."""
+def _rates(connection: duckdb.DuckDBPyConnection, by: str, *, which: str = "NOT of_domain") -> dict[str, Rates]:
+    """`by` and `which` are expressions of ours over the columns of `outcomes`."""
     found = {}
     for part, repositories, built, smoke_ok, tests_run, tests_ok, substituted in connection.execute(
-        _COUNTS.format(by=by)
+        _COUNTS.format(by=by, which=which)
     ).fetchall():
         found[part] = Rates(
             repositories=repositories,

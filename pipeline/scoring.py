@@ -6,6 +6,8 @@ same `Scorer`; its training is not here, and neither is building.
 Each file that says something about one of six signals gets a quality in [0, 1]. The repository's score is
 `sum over signals of weight * quality of the best file of that signal`, with weights that add up to 1. The best file
 counts and not the mean, because one good build file is what a build needs, however many poor ones lie beside it.
+
+The material of a domain is not judged: it was written to give an image, and has the score 1.
 """
 
 from __future__ import annotations
@@ -109,10 +111,16 @@ class StaticScorer:
 
     @property
     def name(self) -> str:
-        return "static@1"
+        return "static@2"
 
     def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
-        """As in `Scorer`. `features` holds the best quality and the number of files of each signal, and the mean."""
+        """As in `Scorer`. `features` holds the best quality and the number of files of each signal, and the mean.
+
+        For the material of a domain it says that it is `curated`, and nothing of signals.
+        """
+        size = {"n_files": float(checkout.n_files), "n_bytes": float(checkout.n_bytes)}
+        if repository.domain is not None:
+            return self._score(repository, 1.0, {"curated": 1.0, **size})
         qualities: dict[Signal, list[float]] = {signal: [] for signal in get_args(Signal)}
         for signal, quality in _file_qualities(Tree(tree), repository.language):
             qualities[signal].append(quality)
@@ -121,11 +129,10 @@ class StaticScorer:
         judged = [quality for values in qualities.values() for quality in values]
         features = {f"best_{signal}": round(quality, 4) for signal, quality in best.items()}
         features |= {f"n_{signal}": float(len(values)) for signal, values in qualities.items()}
-        features |= {
-            "mean_quality": round(sum(judged) / len(judged), 4) if judged else 0.0,
-            "n_files": float(checkout.n_files),
-            "n_bytes": float(checkout.n_bytes),
-        }
+        features["mean_quality"] = round(sum(judged) / len(judged), 4) if judged else 0.0
+        return self._score(repository, score, features | size)
+
+    def _score(self, repository: Repository, score: float, features: dict[str, float]) -> Score:
         return Score(
             repository_id=repository.repository_id,
             scorer=self.name,

@@ -51,6 +51,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         ["status", "--data", ""],
         ["status", "--config", ""],
         ["run", "--day", ""],
+        ["run", "--streams", ""],
         ["run", "--retry", "all", "--only", ""],
         ["show", ""],
         ["replay", ""],
@@ -60,6 +61,12 @@ def test_an_empty_value_does_not_mean_everything(place: list[str], arguments: li
     answer = CliRunner().invoke(touchstone, [arguments[0], *place, *arguments[1:]])
     assert answer.exit_code == 2
     assert "it is empty" in answer.output
+
+
+@pytest.mark.parametrize("name", ["rust", "language", "ALL", "go,c"])
+def test_streams_that_there_are_not_are_refused_with_the_names_that_there_are(place: list[str], name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"names no streams; give one of all, languages, domains, go, .* sql"):
+        CliRunner().invoke(touchstone, ["run", *place, "--streams", name], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])
@@ -227,3 +234,21 @@ def test_a_repository_kept_by_two_scorers_counts_once(tmp_path: Path) -> None:
     rows = [score | {"scorer": scorer, "item_key": f"repo-1/{scorer}"} for scorer in ("static-1", "static-2")]
     store.append("scores", rows, app_id="test", sequence=1)
     assert funnel(store).kept == 1
+
+
+def test_a_domain_adds_no_language_to_those_with_an_image(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    listed: list[Row] = [
+        {"repository_id": "repo-1", "source": "context", "full_name": "context/sql", "language": "python"},
+        {"repository_id": "repo-2", "source": "local", "full_name": "local/fruit", "language": "go"},
+    ]
+    batch: Row = {"attempt": 1, "reason": ""}
+    for table, columns in (("repositories", {}), ("image_builds", {"status": "built", "smoke_ok": True})):
+        kept = {"repository_id"} if columns else set(listed[0])
+        rows = [
+            {**{name: row[name] for name in kept}, **columns, **batch, "item_key": row["repository_id"]}
+            for row in listed
+        ]
+        store.append(table, rows, app_id="test", sequence=1)
+    counts = funnel(store)
+    assert (counts.images_built, counts.languages) == (2, ("go",))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 
 import dagster as dg
+import pytest
 
 from assets.definitions import defs
-from assets.partitions import STREAMS, day_by_stream, range_tags, split
+from assets.partitions import STREAMS, day_by_stream, range_tags, split, streams_named
 from assets.schedules import nightly
 from pipeline.types import DOMAINS, LANGUAGES
 
@@ -53,6 +54,21 @@ def test_streams_are_the_languages_and_the_domains() -> None:
         "2026-11-02": ["go", "c"],
         "2026-11-03": ["go"],
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "streams"), [("all", STREAMS), ("languages", LANGUAGES), ("domains", DOMAINS), ("sql", ("sql",))]
+)
+def test_a_name_selects_exactly_the_partitions_of_its_streams(name: str, streams: tuple[str, ...]) -> None:
+    first, last = range_tags("2026-11-02", streams_named(name)).values()
+    day = [f"2026-11-02|{stream}" for stream in STREAMS]
+    assert day == [key for key in day_by_stream.get_partition_keys() if key.startswith("2026-11-02|")]
+    assert day[day.index(first) : day.index(last) + 1] == [f"2026-11-02|{stream}" for stream in streams]
+
+
+def test_a_run_can_end_with_the_instances() -> None:
+    job = defs.resolve_job_def("instances_only")
+    assert {node.name for node in job.nodes} == {"repositories", "scores", "image_builds", "instances"}
 
 
 def test_the_nightly_schedule_asks_for_every_stream_of_its_day() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,18 +24,23 @@ def attempt(strategy: str = "template", *, smoke: bool | None = None, **columns:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    """Writes the attempts at each repository, given as `name=[row, …]`, and counts them."""
-    store = Store(tmp_path)
+    """Writes the attempts at each repository, given as `name=[row, …]`, into an empty folder and counts them."""
+    folders = itertools.count()
 
     def written(
-        languages: dict[str, str] | None = None, packages: tuple[str, ...] = (), **tried: list[Row]
+        languages: dict[str, str] | None = None,
+        packages: tuple[str, ...] = (),
+        domains: tuple[str, ...] = (),
+        **tried: list[Row],
     ) -> ImageReport:
+        store = Store(tmp_path / str(next(folders)))
         repositories, builds = list[Row](), list[Row]()
         for name, rows in tried.items():
             item: Row = {"repository_id": name, "item_key": name, "attempt": 1, "reason": ""}
-            listed = ("registry", f"debian/{name}") if name in packages else ("local", f"local/{name}")
+            source = "registry" if name in packages else "context" if name in domains else "local"
+            full_name = f"{'debian' if name in packages else source}/{name}"
             language = (languages or {}).get(name, "python")
-            repositories.append({**item, "source": listed[0], "full_name": listed[1], "language": language})
+            repositories.append({**item, "source": source, "full_name": full_name, "language": language})
             builds += [{**item, **row} for row in rows]
         store.append("repositories", repositories, app_id="test", sequence=1)
         store.append("image_builds", builds, app_id="test", sequence=1)
@@ -138,6 +144,14 @@ def test_packages_of_debian_are_reported_apart(report: Report) -> None:
     assert (found.without_packages.repositories, found.without_packages.built_rate) == (1, 0.0)
 
 
+def test_images_of_domains_are_counted_apart_and_in_no_other_number(report: Report) -> None:
+    project = [attempt("own_dockerfile", smoke=True, seconds=3.0)]
+    alone = report(project=project)
+    beside = report(domains=("sql", "qemu"), project=project, sql=[attempt(smoke=True)], qemu=[attempt()])
+    assert (beside.domains.repositories, beside.domains.built) == (2, 1)
+    assert beside.model_copy(update={"domains": alone.domains}) == alone
+
+
 def test_seconds_leave_out_what_came_from_the_cache(report: Report) -> None:
     found = report(
         one=[attempt(seconds=10.0), attempt(smoke=True, seconds=20.0)],
@@ -149,7 +163,7 @@ def test_seconds_leave_out_what_came_from_the_cache(report: Report) -> None:
 def test_a_later_attempt_at_an_item_replaces_all_rows_of_the_former(report: Report, tmp_path: Path) -> None:
     report(one=[attempt(failure_class="infrastructure"), attempt(failure_class="infrastructure")])
     again = {"repository_id": "one", "item_key": "one", "attempt": 2, "reason": "", **attempt("model", smoke=True)}
-    store = Store(tmp_path)
+    store = Store(tmp_path / "0")
     store.append("image_builds", [again], app_id="test", sequence=2)
     found = image_report(store)
     assert (found.built, found.infrastructure, list(found.by_strategy)) == (1, {}, ["model"])

@@ -35,7 +35,7 @@ def test_the_weights_add_up_to_one() -> None:
 
 def test_a_small_real_project_is_kept_and_its_features_explain_the_score(tmp_path: Path) -> None:
     score = scored(tmp_path, {"x.c": CODE, "README.md": README, "Makefile": MAKEFILE})
-    assert score.kept and score.scorer == "static@1"
+    assert score.kept and score.scorer == "static@2"
     best = {name: score.features[f"best_{name}"] for name in WEIGHTS}
     assert best == {"build": 1.0, "sources": 1.0, "documentation": 0.75, "tests": 0, "automation": 0, "scripts": 0}
     assert score.score == pytest.approx(0.35 + 0.25 + 0.2 * 0.75)
@@ -52,6 +52,16 @@ def test_a_small_real_project_is_kept_and_its_features_explain_the_score(tmp_pat
 )
 def test_notes_data_and_empty_files_are_not_kept(tmp_path: Path, files: dict[str, str]) -> None:
     assert not scored(tmp_path, files).kept
+
+
+def test_the_material_of_a_domain_is_kept_whatever_is_in_it(tmp_path: Path) -> None:
+    files = {"Dockerfile": "FROM scratch\n", "check.sh": "true\n", "context/penguins/penguins.csv": "1,2\n"}
+    repository, checkout, tree = stored(tmp_path, files, "python")
+    ours = repository.model_copy(update={"source": "context", "full_name": "context/sql"})
+    score = StaticScorer(ScoreConfig(threshold=1.0)).score(ours, checkout, tree)
+    assert score.kept and score.score == 1.0
+    assert score.features == {"curated": 1.0, "n_files": 3.0, "n_bytes": float(checkout.n_bytes)}
+    assert not StaticScorer(ScoreConfig()).score(repository, checkout, tree).kept
 
 
 def test_the_threshold_decides(tmp_path: Path) -> None:
