@@ -6,7 +6,9 @@ import bz2
 import gzip
 import io
 import lzma
+import stat
 import tarfile
+import zipfile
 from collections.abc import Callable
 
 import pytest
@@ -112,3 +114,88 @@ def test_what_is_no_sound_archive_is_refused(archive: bytes) -> None:
 def test_too_many_entries_stop_the_reading() -> None:
     with pytest.raises(ItemRejected, match="too_many_files"):
         read(tar(*(entry("same") for _ in range(30))), max_files=10)
+
+
+def packed(*entries: tuple[str, bytes], mode: int = stat.S_IFREG | 0o644) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+    return buffer.getvalue()
+
+
+def unpacked(archive: bytes, **limits: int) -> dict[str, bytes]:
+    config = CheckoutConfig(**limits)
+    with archive_tree.zip_members(archive, config) as members:
+        tree = collect(members, config)
+        return {name: member.read() for name, member in tree.members.items() if member.kind == "file"}
+
+
+def test_a_zip_archive_is_read() -> None:
+    assert unpacked(packed(("b", b"second"), ("d/", b""), ("d/a", b"first"))) == {"b": b"second", "d/a": b"first"}
+
+
+def test_an_executable_of_a_zip_archive_stays_one() -> None:
+    with archive_tree.zip_members(packed(("x", b""), mode=stat.S_IFREG | 0o755), CheckoutConfig()) as (member,):
+        assert member.executable
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x"])
+def test_names_of_a_zip_archive_that_lead_out_of_the_tree_are_refused(name: str) -> None:
+    with pytest.raises(ItemRejected, match="path_outside_tree"):
+        unpacked(packed((name, b"x")))
+
+
+def test_a_symlink_of_a_zip_archive_is_a_symlink_and_one_that_leads_out_is_refused() -> None:
+    with pytest.raises(ItemRejected, match="path_outside_tree"):
+        unpacked(packed(("x", b"/etc/passwd"), mode=stat.S_IFLNK | 0o777))
+
+
+def test_a_device_in_a_zip_archive_is_refused() -> None:
+    with pytest.raises(ItemRejected, match="special_file"):
+        unpacked(packed(("x", b""), mode=stat.S_IFCHR | 0o600))
+
+
+def test_a_zip_archive_that_expands_beyond_the_limits_is_refused() -> None:
+    with pytest.raises(ItemRejected, match="file_too_large"):
+        unpacked(packed(("x", bytes(10_000))), max_file_bytes=9_999)
+    with pytest.raises(ItemRejected, match="too_many_files"):
+        unpacked(packed(*((str(number), b"") for number in range(5))), max_files=2)
+
+
+def test_content_that_is_longer_than_a_zip_archive_says_is_not_read_on() -> None:
+    archive = packed(("x", bytes(10_000)))
+    lying = archive.replace((10_000).to_bytes(4, "little"), (5).to_bytes(4, "little"))
+    with pytest.raises(ItemRejected, match="unreadable"):
+        unpacked(lying)
+
+
+@pytest.mark.parametrize("archive", [b"", b"PK\x03\x04 not really", packed(("x", b"text" * 99))[:-9]])
+def test_what_is_no_sound_zip_archive_is_unreadable(archive: bytes) -> None:
+    with pytest.raises(ItemRejected, match="unreadable"):
+        unpacked(archive)
+
+
+def ar(*entries: tuple[str, bytes]) -> bytes:
+    """An archive as `ar` makes it: the outer shell of a Debian package."""
+    parts = [b"!<arch>\n"]
+    for name, data in entries:
+        header = f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}".encode() + b"`\n"
+        parts += [header, data, b"\n" * (len(data) % 2)]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(("suffix", "compressed"), [(".xz", lzma.compress), (".gz", gzip.compress), ("", bytes)])
+def test_the_files_of_a_debian_package_are_read(suffix: str, compressed: Callable[[bytes], bytes]) -> None:
+    files = compressed(tar(entry("./usr/share/doc/x", b"text")))
+    package = ar(("debian-binary", b"2.0\n"), ("control.tar.xz", b"odd"), (f"data.tar{suffix}", files))
+    assert read(archive_tree.debian_data(package)) == {"usr/share/doc/x": b"text"}
+
+
+@pytest.mark.parametrize("package", [b"", b"PK", ar(("debian-binary", b"2.0\n")), b"!<arch>\n" + b"x" * 60])
+def test_what_is_no_debian_package_is_unreadable(package: bytes) -> None:
+    with pytest.raises(ItemRejected, match="unreadable: not a Debian package"):
+        archive_tree.debian_data(package)
