@@ -86,7 +86,7 @@ class ContextSource:
         """As in `Source`; rejects with `gone`, `changed`, `hash_mismatch`, `member_missing`, `license_differs` and the
         classes of `checkout.collect`.
         """
-        domain = repository.domain
+        domain = next((domain for domain in DOMAINS if domain == repository.locator), None)
         if domain is None or not (self._recipes / domain / "Dockerfile").is_file():
             raise ItemRejected("gone", f"{repository.locator} has no recipe any more")
         recipe = self._recipe(domain)

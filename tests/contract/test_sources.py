@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import Settings, SourcesConfig, Workshop
+from assets.resources import PROJECT, Settings, SourcesConfig, Workshop
+from pipeline.archive_cache import ArchiveCache
 from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ItemRejected
 from pipeline.sources import Source
+from pipeline.sources.context import ContextSource
 from pipeline.sources.local import LocalConfig, LocalPath, LocalSource
+from tests.unit.recorded_clients import RecordedBackend
 
 Make = Callable[[], Source]
 
@@ -34,7 +37,17 @@ def registry(tmp_path: Path, data_folder: Path) -> Make:
     return lambda: Workshop(settings, tmp_path, data_folder).sources()[0]
 
 
-@pytest.fixture(params=["local", pytest.param("registry", marks=[pytest.mark.docker, pytest.mark.network])])
+@pytest.fixture
+def context(tmp_path: Path) -> Make:
+    for domain in ("sql", "security"):
+        (tmp_path / "recipes" / domain).mkdir(parents=True)
+        (tmp_path / "recipes" / domain / "Dockerfile").write_text("FROM debian:bookworm-slim\n")
+    archives = ArchiveCache(tmp_path / "archives")
+    nowhere = RecordedBackend(None)
+    return lambda: ContextSource(tmp_path / "recipes", PROJECT / "LICENSE", CheckoutConfig(), archives, nowhere, str)
+
+
+@pytest.fixture(params=["local", "context", pytest.param("registry", marks=[pytest.mark.docker, pytest.mark.network])])
 def source(request: pytest.FixtureRequest) -> Source:
     make: Make = request.getfixturevalue(request.param)
     return make()
