@@ -32,6 +32,7 @@ from pipeline.sources import Source
 from pipeline.sources.context import ContextSource
 from pipeline.sources.local import LocalConfig, LocalSource
 from pipeline.sources.registry import RegistryConfig, RegistrySource
+from pipeline.sources.task_folders import TaskFoldersConfig, TaskFolderSource
 from pipeline.stages.building import needed_images
 from pipeline.stages.options import Options
 from pipeline.tables import Store
@@ -60,10 +61,11 @@ _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE
 class SourcesConfig(Record):
     """Where repositories come from."""
 
-    use: tuple[Literal["registry", "local", "context"], ...] = ("registry", "local", "context")
+    use: tuple[Literal["registry", "local", "context", "tasks"], ...] = ("registry", "local", "context", "tasks")
     """Sources that are asked, in this order."""
     registry: RegistryConfig = RegistryConfig()
     local: LocalConfig = LocalConfig()
+    tasks: TaskFoldersConfig = TaskFoldersConfig()
     checkout: CheckoutConfig = CheckoutConfig()
 
 
@@ -241,6 +243,8 @@ class Workshop:
                 made.append(RegistrySource(packages, config.checkout, self.backend(), self._fetch_image))
             elif name == "local":
                 made.append(LocalSource(config.local, config.checkout, self.folder))
+            elif name == "tasks":
+                made.append(TaskFolderSource(config.tasks, config.checkout, self.folder))
             else:
                 archives = ArchiveCache(self.data / CONTEXTS)
                 made.append(

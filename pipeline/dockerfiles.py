@@ -20,8 +20,9 @@ from pipeline import own_dockerfile
 from pipeline.checkout import Tree
 from pipeline.prerequisites import go_packages, prerequisites
 from pipeline.recipes import Recipe, Toolchain, clean_step, ignore_files, render, spec_of, text_of, workdir_of
+from pipeline.task_formats.environment import image_spec
 from pipeline.toolchain_versions import version_for
-from pipeline.types import Language, Repository
+from pipeline.types import TASKS, Language, Repository
 from sandbox.types import ImageSpec
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,9 @@ def candidates(repository: Repository, tree: Path, toolchain: Toolchain) -> list
     `tree` is the normalised tar of its files (named by its hash). Raises OSError or tarfile.TarError when `tree` is no
     stored tree.
     """
+    if repository.source == TASKS:
+        # Whoever wrote the task says what its image holds; a template would be another task.
+        return [Candidate("own_dockerfile", image_spec(repository, tree))]
     files = Tree(tree)
     if repository.domain is not None:
         # Made by us to be worked in: neither its own files nor python3 have to be added to it.

@@ -7,7 +7,7 @@ Each file that says something about one of six signals gets a quality in [0, 1].
 `sum over signals of weight * quality of the best file of that signal`, with weights that add up to 1. The best file
 counts and not the mean, because one good build file is what a build needs, however many poor ones lie beside it.
 
-The material of a domain is not judged: it was written to give an image, and has the score 1.
+The material of a domain and task folders are not judged: they were written to give an image, and have the score 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal, Protocol, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.checkout import Tree
-from pipeline.types import Checkout, Language, Repository, Score
+from pipeline.types import TASKS, Checkout, Language, Repository, Score
 
 Signal = Literal["build", "sources", "documentation", "tests", "automation", "scripts"]
 
@@ -116,10 +116,10 @@ class StaticScorer:
     def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
         """As in `Scorer`. `features` holds the best quality and the number of files of each signal, and the mean.
 
-        For the material of a domain it says that it is `curated`, and nothing of signals.
+        For the material of a domain and for task folders it says that it is `curated`, and nothing of signals.
         """
         size = {"n_files": float(checkout.n_files), "n_bytes": float(checkout.n_bytes)}
-        if repository.domain is not None:
+        if repository.domain is not None or repository.source == TASKS:
             return self._score(repository, 1.0, {"curated": 1.0, **size})
         qualities: dict[Signal, list[float]] = {signal: [] for signal in get_args(Signal)}
         for signal, quality in _file_qualities(Tree(tree), repository.language):

@@ -35,6 +35,9 @@ DOMAINS: tuple[Domain, ...] = get_args(Domain)
 CONTEXT = "context"
 """Name of the source whose repositories are the material of one domain each."""
 
+TASKS = "tasks"
+"""Name of the source whose repositories are task folders of other programs."""
+
 INFRASTRUCTURE = "infrastructure"
 """The failure class of everything that is our fault or the network's: retried on request, never a label."""
 

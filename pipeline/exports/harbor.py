@@ -11,7 +11,6 @@ engine, which an engine without a way out cannot. So the compose file takes the 
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from pipeline.errors import ConfigurationError
 from pipeline.exports.tasks import ExportedTask
 from pipeline.exports.toml_text import toml_text
+from pipeline.task_formats.layout import COMMANDS, EXPECTED, VERIFIER, shown
 from pipeline.types import Record, TaskInstance
 from sandbox.types import USUAL
 
@@ -27,15 +27,8 @@ SCHEMA_VERSION = "1.4"
 ORGANISATION = "touchstone"
 RUNTIME = "/opt/touchstone/verifier"
 """Where the verifier runtime lies in the image of a trial."""
-COMMANDS = "solution/commands.json"
-"""The solution as the list of its commands; solve.sh is the same as one script."""
-EXPECTED = "tests/expected.json"
-VERIFIER = "tests/verifier/"
-"""Folder of the verifier's files, byte by byte."""
 SPARE_S = 60
 """Between the verifier's own time limit and Harbor's: starting and reporting."""
-CANARY = re.compile(r"\n*[ \t]*(?:<!--.*canary.*-->|#.*canary.*)[ \t]*(?:\n|$)", re.IGNORECASE)
-"""A text that begins like this loses its first line when Harbor hands it to an agent; an empty line before saves it."""
 
 _JUDGE = Path(__file__).with_name("harbor_judge.py")
 _TEST = f"""\
@@ -99,7 +92,7 @@ def task_files(task: ExportedTask, runtime: str, image: str) -> dict[str, str]:
     }
     return {
         "task.toml": toml_text(_settings(task, image)),
-        "instruction.md": _shown(instance.instruction),
+        "instruction.md": shown(instance.instruction),
         "environment/Dockerfile": _dockerfile(runtime, image),
         "environment/docker-compose.yaml": _compose(instance),
         "solution/solve.sh": _script(instance.solution),
@@ -164,10 +157,6 @@ def _metadata(task: ExportedTask, image: str) -> dict[str, object]:
         "harbor": {"lint": {"ignore": ["shared-verifier"]}},
     }
     return found if task.flake_rate is None else found | {"flake_rate": task.flake_rate}
-
-
-def _shown(instruction: str) -> str:
-    return f"\n{instruction}\n" if CANARY.match(instruction) else f"{instruction}\n"
 
 
 def _dockerfile(runtime: str, image: str) -> str:

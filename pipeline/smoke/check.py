@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pipeline.checkout import Tree
 from pipeline.smoke import go, java, native, php, programs, python, suites, web
 from pipeline.smoke.subject import Candidate, Subject, Verdict
-from pipeline.types import ImageCheck, Language, Repository
+from pipeline.types import TASKS, ImageCheck, Language, Repository
 from sandbox.protocol import Sandbox
 from sandbox.streams import Deadline
 from sandbox.types import ExecResult
@@ -52,6 +52,8 @@ def check_image(
     clock = Deadline(smoke_timeout_s * _ATTEMPTS)
     if repository.domain is not None:
         return _domain_check(tree, sandbox, smoke_timeout_s, clock)
+    if repository.source == TASKS:
+        return _task_check(sandbox, clock)
     workdir, fault = _shell(tree, sandbox)
     if workdir is None:
         return ImageCheck(smoke_ok=False, smoke_command="", smoke_log=fault, seconds=clock.elapsed)
@@ -78,14 +80,28 @@ def _domain_check(tree: Tree, sandbox: Sandbox, timeout_s: int, clock: Deadline)
     return ImageCheck(smoke_ok=works, smoke_command=_DOMAIN_CHECK, smoke_log=log, seconds=clock.elapsed)
 
 
-def _shell(tree: Tree, sandbox: Sandbox) -> tuple[str | None, str]:
-    """The working directory, or None and why the image is of no use."""
+def _task_check(sandbox: Sandbox, clock: Deadline) -> ImageCheck:
+    """A shell suffices: what a task needs of its image no file says, and the solution that has to pass shows it."""
+    workdir, fault = _kept_shell(sandbox)
+    works = workdir is not None
+    return ImageCheck(smoke_ok=works, smoke_command="pwd", smoke_log=workdir or fault, seconds=clock.elapsed)
+
+
+def _kept_shell(sandbox: Sandbox) -> tuple[str | None, str]:
+    """Where the shell starts, or None and why there is none."""
     kept = secrets.token_hex(8)
     first = sandbox.execute(f"touchstone_kept={kept}; pwd", timeout_s=_SHELL_S)
     second = sandbox.execute('printf "%s\\n" "$touchstone_kept"', timeout_s=_SHELL_S)
     if first.shell_restarted or second.shell_restarted or second.output.strip() != kept:
         return None, f"it keeps no shell: {(first.output + second.output)[-_SAID_CHARACTERS:]}"
-    workdir = first.output.strip()
+    return first.output.strip(), ""
+
+
+def _shell(tree: Tree, sandbox: Sandbox) -> tuple[str | None, str]:
+    """The working directory, or None and why the image is of no use."""
+    workdir, fault = _kept_shell(sandbox)
+    if workdir is None:
+        return None, fault
     tops = sorted({name.partition("/")[0] for name in tree.files})[:40]
     count = f"cd {shlex.quote(workdir)} && for name in {shlex.join(tops)}; do test -e ./$name && echo $name; done"
     there = sandbox.execute(f"({count})", timeout_s=_SHELL_S).output.splitlines()
