@@ -25,7 +25,7 @@ def write(folder: Path, text: str) -> Path:
         ("[images.build_env]\nPIP_INDEX_URL = 'https://me:secret@index.test/simple'", "credentials"),
         ("workers = ", "TOML"),
         ("snapshot = '../x'", "snapshot"),
-        ("[sources]\nuse = ['gopher']", "'registry' or 'local'"),
+        ("[sources]\nuse = ['gopher']", "'context' or 'tasks'"),
         ("[rollout]\nagents = ['oracel']", "there is no agent oracel; there are noop, oracle"),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
