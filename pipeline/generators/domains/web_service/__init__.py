@@ -6,7 +6,9 @@ Families by subject: sites.py, tls.py, …; commands.py has the commands that so
 from __future__ import annotations
 
 from pipeline.generators.domains.web_service.balancers import balancer
+from pipeline.generators.domains.web_service.hooks import webhook_receiver
 from pipeline.generators.domains.web_service.php_apps import php_app
+from pipeline.generators.domains.web_service.redis_stores import redis_store
 from pipeline.generators.domains.web_service.sites import static_site
 from pipeline.generators.domains.web_service.tls import tls_portal
 from pipeline.generators.drafts import Pack
@@ -18,5 +20,7 @@ PACK = Pack(
         "tls_portal": tls_portal,
         "balancer": balancer,
         "php_app": php_app,
+        "redis_store": redis_store,
+        "webhook_receiver": webhook_receiver,
     },
 )

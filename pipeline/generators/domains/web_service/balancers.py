@@ -1,4 +1,4 @@
-"""A front for a pool of two given nodes: how it spreads requests, what it tells the nodes, what happens when one ails."""
+"""A front for a pool of two given nodes: how it spreads requests, what it tells them, and when one of them ails."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ defaults
     timeout client 10s
     timeout server 5s
     option redispatch 1
+    option http-buffer-request
     retries 3
     retry-on all-retryable-errors
 frontend front
@@ -93,7 +94,28 @@ backend pool
     option httpchk GET /health
     http-request replace-path @PREFIX@(/.*) \\\\1
     server a 127.0.0.1:@A@ check inter 300 fall 1 rise 1
-    server b 127.0.0.1:@B@ check inter 300 fall 1 rise 1@SECOND@
+    server b 127.0.0.1:@B@ check inter 300 fall 1 rise 1
+"""
+_FALLBACK = """
+user www-data;
+pid /run/front.pid;
+events {}
+http {
+    access_log off;
+    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    proxy_set_header X-Forwarded-Host $http_host;
+    server {
+        listen 127.0.0.1:@FRONT@;
+        location / { return 404; }
+        location @PREFIX@/ {
+            rewrite ^@PREFIX@(/.*)$ $1 break;
+            proxy_intercept_errors on;
+            error_page 503 = @spare;
+            proxy_pass http://127.0.0.1:@A@;
+        }
+        location @spare { rewrite ^@PREFIX@(/.*)$ $1 break; proxy_pass http://127.0.0.1:@B@; }
+    }
+}
 """
 _VERIFIER = """
 import json
@@ -171,8 +193,8 @@ def test_an_ailing_node_is_left_out_and_comes_back():
         assert eventually(lambda: {node_of("/warm") for _ in range(4)} == set(NODES))
         try:
             request("/_ail", NODES[ailing], b"")
-            seen = {node_of(f"/item/{number}") for number in range(12)}
             posted = {request(PREFIX + "/item", data=b"x=1")[0] for _ in range(4)}
+            seen = {node_of(f"/item/{number}") for number in range(12)}
         finally:
             healed()
         assert (seen, posted) == (set(NODES) - {ailing}, {200})
@@ -216,7 +238,6 @@ class _Spread:
     nginx: str = ""
     nginx_second: str = ""
     haproxy: str = "roundrobin"
-    haproxy_second: str = ""
 
 
 def _spread(seed: int, names: tuple[str, str], key: str, customers: list[str]) -> _Spread:
@@ -225,7 +246,8 @@ def _spread(seed: int, names: tuple[str, str], key: str, customers: list[str]) -
         case 0:
             return _Spread(
                 difficulty="medium",
-                wish="Both nodes take turns, so that of any even number of requests one after another each one gets half.",
+                wish="Both nodes take turns, so that of any even number of requests one "
+                "after another each one gets half.",
                 test=_EVEN,
                 weak={"only_one": ("server 127.0.0.1:@B@ max_fails=1 fail_timeout=1s@SECOND@;", "")},
             )
@@ -234,7 +256,8 @@ def _spread(seed: int, names: tuple[str, str], key: str, customers: list[str]) -
                 difficulty="hard",
                 wish="Both nodes share the work. A node that ails answers everything, its /health too, with 503; "
                 f"clients must never get to see that: what an ailing node refuses goes to the other one, POST requests "
-                f"included{back}. For a rehearsal, a POST to /_ail on a node's own port makes it ill, one to /_heal well.",
+                f"included{back}. For a rehearsal, a POST to /_ail on a node's own port "
+                "makes it ill, one to /_heal well.",
                 test=_AILING,
                 weak={
                     "never_asked_again": ("fail_timeout=1s", "fail_timeout=300s"),
@@ -266,7 +289,6 @@ def _spread(seed: int, names: tuple[str, str], key: str, customers: list[str]) -
         f"everything, its /health too, with 503; from then on {spare} has to answer, without one failed request{back}. "
         "For a rehearsal, a POST to /_ail on a node's own port makes it ill, one to /_heal well.",
         nginx_second=" backup",
-        haproxy_second=" backup",
         test=_SPARE,
         weak={
             "no_spare": ("@SECOND@", ""),
@@ -294,8 +316,14 @@ def balancer(seed: int, context: Context) -> Draft:
         text = put_in(_NGINX.replace(old, new), **common, spread=spread.nginx, second=spread.nginx_second)
         return (*nodes, written("/work/front.conf", text), nginx("/work/front.conf", front))
 
-    proxy = put_in(_HAPROXY, **common, spread=spread.haproxy, second=spread.haproxy_second).replace("\\\\1", "\\1")
-    up = answering(f"http://127.0.0.1:{front}/")
+    proxy = put_in(_HAPROXY, **common, spread=spread.haproxy).replace("\\\\1", "\\1")
+    if spread.nginx_second:
+        fallback = written("/work/front.conf", put_in(_FALLBACK, **common))
+        other = Variant(name="answers_by_the_spare", commands=(*nodes, fallback, nginx("/work/front.conf", front)))
+    else:
+        up = answering(f"http://127.0.0.1:{front}/")
+        run = (written("/work/front.cfg", proxy), "haproxy -f /work/front.cfg", up)
+        other = Variant(name="haproxy", commands=(*nodes, *run))
     return Draft(
         family="balancer",
         seed=seed,
@@ -309,11 +337,7 @@ def balancer(seed: int, context: Context) -> Draft:
         "Do not change node.py; leave all three processes running.",
         files=(TaskFile(path="/opt/pool/node.py", text=_NODE.lstrip()),),
         solution=with_nginx(),
-        right=(
-            Variant(
-                name="haproxy", commands=(*nodes, written("/work/front.cfg", proxy), "haproxy -f /work/front.cfg", up)
-            ),
-        ),
+        right=(other,),
         weak=(
             *(Variant(name=name, commands=with_nginx(old, new)) for name, (old, new) in spread.weak.items()),
             Variant(name="prefix_kept", commands=with_nginx("http://pool/;", "http://pool;")),

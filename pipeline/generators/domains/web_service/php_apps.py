@@ -69,7 +69,7 @@ pm.max_children = 2
 @MORE@
 """
 _PASS = (
-    "include fastcgi_params; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; "
+    "include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; "
     "fastcgi_pass 127.0.0.1:{fpm};"
 )
 _VERIFIER = """
@@ -180,7 +180,8 @@ def _reports(mark: str, fpm: int, folder: str) -> _App:
         "They get arguments behind the script's name: for /report.php/2023/q2 the script report.php has to run with "
         "PATH_INFO /2023/q2 and SCRIPT_NAME /report.php; scripts in subfolders work alike. A PHP path whose script "
         "does not exist is a plain 404, whatever follows it, even when a file of another kind lies there "
-        "(/logo.txt/x.php is one too). Files that end in .inc must not be reachable (403 or 404); other files are sent as they are.",
+        "(/logo.txt/x.php is one too). Files that end in .inc must not be reachable (403 or 404); "
+        "other files are sent as they are.",
         files={
             f"/srv/legacy/{folder}/report.php": _REPORT.replace("@MARK@", mark),
             f"/srv/legacy/{folder}/archive/old.php": _REPORT.replace("@MARK@", mark),
@@ -216,7 +217,6 @@ def test_what_is_no_script_is_not_run():
 """,
         weak={
             "no_arguments": ("fastcgi_param PATH_INFO $rest;", ""),
-            "missing_script_to_php": ("if (!-f $document_root$fastcgi_script_name) { return 404; } ", ""),
             "includes_shown": ("location ~ \\.inc$ { return 404; }", ""),
             "ends_in_php_only": ("^.+?\\.php(/|$)", "\\.php$"),
         },
@@ -233,8 +233,9 @@ def _inbox(mark: str, fpm: int, limit: int, zone: str, memory: str) -> _App:
         files={"/srv/inbox/index.php": _INBOX.replace("@MARK@", mark)},
         root="/srv/inbox",
         places=f"client_max_body_size {limit}k;\n        location / {{ return 404; }}\n"
-        "        location = /inbox { if ($request_method !~ ^(GET|POST)$) { return 405; } include fastcgi_params; "
-        f"fastcgi_param SCRIPT_FILENAME /srv/inbox/index.php; fastcgi_pass 127.0.0.1:{fpm}; }}",
+        "        location = /inbox { if ($request_method !~ ^(GET|POST)$) { return 405; } include "
+        "/etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME /srv/inbox/index.php; "
+        f"fastcgi_pass 127.0.0.1:{fpm}; }}",
         pools=(
             {
                 "name": "inbox",
@@ -279,8 +280,9 @@ def test_php_runs_with_its_own_settings():
 
 def _tenants(mark: str, fpm: int, names: tuple[str, str], users: tuple[str, str]) -> _App:
     places = "".join(
-        f"location = /{name}/who {{ include fastcgi_params; fastcgi_param SCRIPT_FILENAME "
-        f"/srv/tenants/{name}/who.php; fastcgi_param SCRIPT_NAME /{name}/who.php; fastcgi_pass 127.0.0.1:{fpm + n}; }}\n"
+        f"location = /{name}/who {{ include /etc/nginx/fastcgi_params; fastcgi_param SCRIPT_FILENAME "
+        f"/srv/tenants/{name}/who.php; fastcgi_param SCRIPT_NAME /{name}/who.php; "
+        f"fastcgi_pass 127.0.0.1:{fpm + n}; }}\n"
         f"        location /{name}/ {{ alias /srv/tenants/{name}/files/; }}\n        "
         for n, name in enumerate(names)
     )
@@ -290,7 +292,8 @@ def _tenants(mark: str, fpm: int, names: tuple[str, str], users: tuple[str, str]
         wish=f"There are two tenants, {first} and {second}. /{first}/who has to run /srv/tenants/{first}/who.php as "
         f"the system user {users[0]} with SCRIPT_NAME /{first}/who.php and the environment variable TENANT={first}, "
         f"/{second}/who the same for {second} as the user {users[1]} (both users exist already). Any other path below "
-        f"/{first}/ or /{second}/ is a file of /srv/tenants/NAME/files, everything else a 404; who.php itself cannot be asked for.",
+        f"/{first}/ or /{second}/ is a file of /srv/tenants/NAME/files, everything else a 404; "
+        "who.php itself cannot be asked for.",
         files={f"/srv/tenants/{name}/who.php": _WHO.replace("@MARK@", mark + name) for name in names}
         | {f"/srv/tenants/{name}/files/terms.txt": f"terms of {name}\n" for name in names},
         root="/var/empty",
