@@ -1,6 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run run-domains test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation
+.PHONY: run run-domains test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
+	roundtrip-harbor
 
 # The repositories of the world; the packs of the domains take longer and have a command of their own.
 run:
@@ -53,6 +54,12 @@ bench-leak:
 bench-curation:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.curation $(ARGS)
+
+# Admitted instances to Harbor's task folders, through Harbor's oracle and nop, and back, where `make peers` (as root)
+# made Harbor ready; ARGS="--data FOLDER --count N". The last line is one JSON object.
+roundtrip-harbor:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.roundtrip $(ARGS)
 
 peers:
 	infra/bootstrap.sh run

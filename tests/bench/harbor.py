@@ -66,8 +66,8 @@ class Harbor:
         self._tasks, self._jobs = work / "tasks", work / "jobs"
         for task in TASKS:
             export(task, image, self._tasks)
-        _harbor("--version", timeout_s=START_S)
-        self._start_cpu_seconds = _harbor("--version", timeout_s=START_S)
+        run_harbor("--version", timeout_s=START_S)
+        self._start_cpu_seconds = run_harbor("--version", timeout_s=START_S)
 
     def measure(self, parallel: int, rounds: int) -> Level:
         """Each task `rounds` times. Harbor's own start is in neither figure: the clock runs from the first trial on.
@@ -79,16 +79,16 @@ class Harbor:
         folders = ("--path", str(self._tasks), "--jobs-dir", str(self._jobs), "--job-name", name)
         amount = ("--n-concurrent", str(parallel), "--n-attempts", str(rounds))
         common = ("run", "--yes", "--quiet", "--agent", "oracle")
-        spent = _harbor(*common, *folders, *amount, timeout_s=START_S + PATIENCE_S * expected)
+        spent = run_harbor(*common, *folders, *amount, timeout_s=START_S + PATIENCE_S * expected)
         results = [json.loads(path.read_text()) for path in sorted((self._jobs / name).glob("*/result.json"))]
         return _level(parallel, expected, results, spent - self._start_cpu_seconds)
 
 
-def _harbor(*arguments: str, timeout_s: float) -> float:
-    """Run Harbor; returns how long the machine was busy meanwhile, s. Raises TrialFailed."""
-    busy = busy_seconds()
-    command = [str(PROGRAM), "enter", "harbor", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+def enter(*command: str, timeout_s: float) -> tuple[int, str]:
+    """Run a command in the root of the peers; its exit code and what it wrote. Raises TrialFailed when it is late."""
+    with subprocess.Popen(
+        [str(PROGRAM), "enter", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         try:
             output, _ = process.communicate(timeout=timeout_s)
         except BaseException as error:
@@ -100,8 +100,15 @@ def _harbor(*arguments: str, timeout_s: float) -> float:
             if isinstance(error, subprocess.TimeoutExpired):
                 raise TrialFailed(f"Harbor took longer than {timeout_s:g} s: {command}") from error
             raise
-    if process.returncode != 0:
-        raise TrialFailed(f"Harbor ended with {process.returncode}: {command}\n{output[-2000:]}")
+    return process.returncode, output
+
+
+def run_harbor(*arguments: str, timeout_s: float) -> float:
+    """Run Harbor; returns how long the machine was busy meanwhile, s. Raises TrialFailed."""
+    busy = busy_seconds()
+    code, output = enter("harbor", *arguments, timeout_s=timeout_s)
+    if code != 0:
+        raise TrialFailed(f"Harbor ended with {code}: {arguments}\n{output[-2000:]}")
     return busy_seconds() - busy
 
 
