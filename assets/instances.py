@@ -23,11 +23,21 @@ from pipeline.stages.generation import generate, select
 def instances(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
 ) -> dg.MaterializeResult:
-    """Tasks with verifiers: doing nothing fails each, its reference solution passes it, twice, in fresh sandboxes."""
+    """Tasks with verifiers, each admitted by gates: doing nothing fails, the solution passes, weak solutions fail."""
     shop = workshop.open()
     chosen = built_repositories(shop, context.partition_keys)
     options = retry.options(shop)
-    report = generate(shop.store(), chosen, shop.trees, shop.backend(), shop.settings.instances, options)
+    bench = shop.workbench()
+    report = generate(
+        shop.store(),
+        chosen,
+        shop.trees,
+        shop.backend(),
+        shop.settings.instances,
+        options,
+        build=bench.build,
+        push=bench.push,
+    )
     select(shop.store())
     rows = rows_of(shop, "instances", [one.fetched.repository for one in chosen])
     rows.sort(key=lambda row: not row["admitted"])

@@ -43,6 +43,7 @@ _PAIRS = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
 _NUMBERS = pa.list_(pa.struct([("key", _TEXT), ("value", pa.float64())]))
 _FILES = pa.list_(pa.struct([("path", _TEXT), ("content", _TEXT)]))
 _GATES = pa.list_(pa.struct([("gate", _TEXT), ("passed", pa.bool_()), ("evidence", _TEXT)]))
+_VARIANTS = pa.list_(pa.struct([("name", _TEXT), ("commands", _TEXTS)]))
 _TESTS = pa.list_(pa.struct([("test_id", _TEXT), ("outcome", _TEXT), ("message", _TEXT)]))
 _MESSAGES = pa.list_(pa.struct([("role", _TEXT), ("content", _TEXT)]))
 _STEPS = pa.list_(
@@ -176,6 +177,11 @@ _INSTANCES: dict[str, pa.DataType] = {
     "provenance": _PAIRS,
     "admitted": pa.bool_(),
     "gates": _GATES,
+    "flake_rate": pa.float64(),
+    "repository_image_digest": _TEXT,
+    "right": _VARIANTS,
+    "weak": _VARIANTS,
+    "review": _TEXTS,
 }
 
 _SELECTIONS: dict[str, pa.DataType] = {
@@ -282,7 +288,7 @@ TABLES: dict[str, TableSchema] = {
         _working("contexts", 1, _CONTEXTS),
         _working("scores", 1, _SCORES),
         _working("image_builds", 2, _IMAGE_BUILDS, 1_000),
-        _working("instances", 1, _INSTANCES, 1_000),
+        _working("instances", 2, _INSTANCES, 1_000),
         _working("selections", 1, _SELECTIONS),
         _working("contaminations", 1, _CONTAMINATIONS),
         _working("ratings", 1, _RATINGS),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pipeline.types import TaskInstance
 from sandbox.protocol import Backend, Sandbox
-from sandbox.types import FrozenState, Judgement
+from sandbox.types import USUAL, Conditions, FrozenState, Judgement
 
 Prepare = Callable[[Sandbox], None]
 """Looks at a sandbox, or changes it, before or after commands run in it."""
@@ -70,16 +70,16 @@ class Attempts:
             stack.callback(self._backend.discard, state.reference)
             return EndState(state, fault)
 
-    def judge(self, end: EndState, files: dict[str, str] | None = None) -> Judgement:
-        """What the verifier, or other test files, say about an end state.
-
-        Raises VerifierBroken, SandboxUnavailable, ImageMissing.
-        """
+    def judge(self, end: EndState, conditions: Conditions = USUAL) -> Judgement:
+        """What the verifier says about an end state. Raises VerifierBroken, SandboxUnavailable, ImageMissing."""
         verifier, limits = self.instance.verifier, self.instance.limits
-        texts = verifier.texts if files is None else files
         if isinstance(end.left, FrozenState):
-            return self._backend.judge(end.left, texts, limits=limits, timeout_s=verifier.timeout_s)
-        return self._backend.judge_live(end.left, texts, limits=limits, timeout_s=verifier.timeout_s)
+            return self._backend.judge(
+                end.left, verifier.texts, limits=limits, timeout_s=verifier.timeout_s, conditions=conditions
+            )
+        return self._backend.judge_live(
+            end.left, verifier.texts, limits=limits, timeout_s=verifier.timeout_s, conditions=conditions
+        )
 
     @property
     def _image(self) -> str:

@@ -41,6 +41,8 @@ class TaskText(Record):
     instruction: str
     verifier: str
     """Text of all Python files of the verifier."""
+    group: str = ""
+    """Tasks of one group are declared variants, which are not compared with each other; empty for none."""
 
 
 class NearCopy(Record):
@@ -143,26 +145,39 @@ def _minhash(words: Sequence[str]) -> MinHash:
     return made
 
 
+def may_be_alike(one: str, other: str) -> bool:
+    """Whether tasks of these two groups are compared."""
+    return not one or one != other
+
+
 def near_copies(new: Iterable[TaskText], kept: Iterable[TaskText] = ()) -> dict[str, NearCopy]:
     """Which of the new tasks are near copies of kept ones or of earlier new ones, by instance id.
 
     Tasks in `kept` are never dropped. The order of arrival of new ones does not matter.
     """
-    return near_copies_of({t.instance_id: signature(t) for t in new}, {t.instance_id: signature(t) for t in kept})
+    fresh, standing = list(new), list(kept)
+    groups = {text.instance_id: text.group for text in [*fresh, *standing]}
+    return near_copies_of(
+        {t.instance_id: signature(t) for t in fresh}, {t.instance_id: signature(t) for t in standing}, groups
+    )
 
 
-def near_copies_of(new: Mapping[str, Signature], kept: Mapping[str, Signature]) -> dict[str, NearCopy]:
+def near_copies_of(
+    new: Mapping[str, Signature], kept: Mapping[str, Signature], groups: Mapping[str, str] | None = None
+) -> dict[str, NearCopy]:
     """`near_copies` over signatures that are there already; those with the fewest likenesses are kept first."""
+    of = groups or {}
     standing = {i: kept[i] for i in sorted(kept)}
     fresh = sorted(set(new) - set(standing))
     alike = dict.fromkeys(fresh, 0)
     for one, other in itertools.combinations(fresh, 2):
-        if new[one].similarity(new[other]) >= THRESHOLD:
+        if may_be_alike(of.get(one, ""), of.get(other, "")) and new[one].similarity(new[other]) >= THRESHOLD:
             alike[one] += 1
             alike[other] += 1
     found: dict[str, NearCopy] = {}
     for instance_id in sorted(fresh, key=lambda i: (alike[i], i)):
-        closest = closest_of(new[instance_id], standing)
+        others = {i: sign for i, sign in standing.items() if may_be_alike(of.get(instance_id, ""), of.get(i, ""))}
+        closest = closest_of(new[instance_id], others)
         if closest is not None and closest[1] >= THRESHOLD:
             found[instance_id] = NearCopy(instance_id=instance_id, kept_id=closest[0], similarity=round(closest[1], 3))
         else:

@@ -92,6 +92,16 @@ def built(store: Store, items: Sequence[Fetched]) -> list[Built]:
 
 
 def needed_images(store: Store) -> set[str]:
-    """Ids of usable images that only the engine has: what is made of them could not be run again without them."""
+    """Ids of images that only the engine has: what is made of them could not be run again without them.
+
+    Usable images of repositories, and those that admitted tasks have of their own.
+    """
     rows = to_rows(store.current("image_builds"))
-    return {str(row["image_digest"]) for row in rows if row["smoke_ok"] and not row["registry_reference"]}
+    usable = {str(row["image_digest"]) for row in rows if row["smoke_ok"] and not row["registry_reference"]}
+    admitted = [row for row in to_rows(store.current("instances")) if row["admitted"]]
+    # Rows of version 1 name no image of a repository: theirs is that of the task.
+    return usable | {
+        str(row["image_digest"])
+        for row in admitted
+        if row["repository_image_digest"] and row["image_digest"] != row["repository_image_digest"]
+    }

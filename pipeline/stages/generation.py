@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.generators.domain_tasks import Build
 from pipeline.instances import InstanceRow, InstancesConfig, make_instances, select_different
 from pipeline.rows import instance_of, instance_row
 from pipeline.schemas import Row, to_rows
@@ -20,14 +21,29 @@ _DIGEST_DIGITS = 12
 
 
 def generate(
-    store: Store, items: Sequence[Built], trees: Path, backend: Backend, config: InstancesConfig, options: Options
+    store: Store,
+    items: Sequence[Built],
+    trees: Path,
+    backend: Backend,
+    config: InstancesConfig,
+    options: Options,
+    *,
+    build: Build,
+    push: Callable[[str], str] | None = None,
 ) -> StageReport:
-    """Rows in `instances` for each image: admitted tasks, rejected ones, and documented places that gave none."""
+    """Rows in `instances` for each image: admitted tasks, rejected ones, and documented places that gave none.
+
+    `build` makes images that tasks have of their own, `push` sends those of admitted ones to a registry.
+    """
 
     def work(item: Built) -> Outcome:
         repository, checkout = item.fetched
         tree = trees / f"{checkout.tree_sha256}.tar"
-        made = make_instances(repository, tree, item.image_digest, backend, config)
+        made = make_instances(repository, tree, item.image_digest, backend, config, build=build)
+        own = {one.instance.image_digest for one in made if one.admitted and one.instance} - {item.image_digest}
+        if push is not None:
+            for digest in sorted(own):
+                push(digest)
         return Outcome({"instances": [_row(one, item) for one in made]})
 
     def failed_rows(item: Built, failure: Failure) -> Mapping[str, Sequence[Row]]:
@@ -77,7 +93,9 @@ def selected(store: Store, items: Sequence[Built]) -> list[TaskInstance]:
     rows = {
         str(row["instance_id"]): row
         for row in to_rows(store.current("instances"))
-        if row["admitted"] and row["instance_id"] in good and row["image_digest"] in images
+        if row["admitted"]
+        and row["instance_id"] in good
+        and (row["repository_image_digest"] or row["image_digest"]) in images
     }
     return [instance_of(rows[instance_id]) for instance_id in sorted(rows)]
 
@@ -91,6 +109,7 @@ def _place(item: Built) -> Row:
     return {
         "repository_id": item.fetched.repository.repository_id,
         "image_digest": item.image_digest,
+        "repository_image_digest": item.image_digest,
         "language": item.fetched.repository.language,
     }
 
@@ -104,6 +123,9 @@ def _row(one: InstanceRow, item: Built) -> Row:
         **_place(item),
         **made,
         "admitted": one.admitted,
+        "flake_rate": one.flake_rate,
+        "right": [variant.model_dump() for variant in one.right],
+        "weak": [variant.model_dump() for variant in one.weak],
         "gates": [gate.model_dump() for gate in one.gates],
         "failure_class": one.failure_class,
         "reason": one.reason,

@@ -95,11 +95,12 @@ def rows(client: docker.DockerClient, data_folder: Path, tmp_path_factory: pytes
     base = bases.base()
     dockerfile = f"FROM {base.tag}\nWORKDIR /workspace/tally\nCOPY . .\nRUN cp tally /usr/local/bin/\n"
     spec = ImageSpec(name="tally", dockerfile=dockerfile, context=tree, workdir="/workspace/tally")
-    built = ImageBuilder(client, bases).build(spec, BuildLimits())
+    builder = ImageBuilder(client, bases)
+    built = builder.build(spec, BuildLimits())
     assert built.digest is not None, built.log_tail
     repository = Repository(source="local", full_name="tests/tally", commit="1", language="c", locator=".")
     backend = choose("auto", client, VerifierRuntime(client, bases), data_folder, base.digest)
-    return make_instances(repository, tree, built.digest, backend, InstancesConfig())
+    return make_instances(repository, tree, built.digest, backend, InstancesConfig(), build=builder.build)
 
 
 def _row(rows: list[InstanceRow], beginning: str) -> InstanceRow:

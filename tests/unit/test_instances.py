@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.admission.leaks import leak_gate
 from pipeline.admission.lint import lint_gate
-from pipeline.instances import admit, select_different
+from pipeline.instances import InstancesConfig, admit, select_different
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable, VerifierBroken
 from sandbox.protocol import Sandbox
@@ -38,13 +38,14 @@ class RecordedSandbox:
         raise AssertionError("admission writes no files")
 
     def get(self, path: str, *, max_bytes: int) -> bytes | None:
-        raise AssertionError("admission reads no files")
+        return None
 
     def changes(self) -> list[FileChange]:
-        raise AssertionError("admission asks for no changes")
+        return []
 
     def freeze(self, reference: str, *, keep: bool = True) -> FrozenState:
-        return FrozenState(reference=reference, image_digest="sha256:1")
+        kind = "noop" if self.commands in ([], ["pwd"]) else "oracle"
+        return FrozenState(reference=f"{kind}-{reference}", image_digest="sha256:1")
 
     def close(self) -> None:
         return None
@@ -56,6 +57,7 @@ class RecordedBackend:
     name = "recorded"
 
     def __init__(self, noop: list[dict[str, str]], oracle: list[dict[str, str]], *, exit_code: int = 0) -> None:
+        """The last judgement of each is given again and again."""
         self._recorded = {"noop": noop, "oracle": oracle}
         self._exit_code = exit_code
         self.sandboxes: list[RecordedSandbox] = []
@@ -78,7 +80,10 @@ class RecordedBackend:
         conditions: Conditions = USUAL,
     ) -> Judgement:
         self.kept.add(state.reference)
-        outcomes = self._recorded[state.reference.split("-")[1]].pop(0)
+        if files.keys() == {"test_probe.py"}:
+            return Judgement(tests=(), exit_code=0, seconds=0.1)
+        recorded = self._recorded[state.reference.split("-")[0]]
+        outcomes = recorded.pop(0) if len(recorded) > 1 else recorded[0]
         if "broken" in outcomes:
             raise VerifierBroken(outcomes["broken"])
         if "unavailable" in outcomes:
@@ -122,14 +127,18 @@ def test_what_noop_fails_twice_and_the_oracle_passes_twice_is_admitted(instance:
     admission = admit(instance, backend)
     assert admission.admitted
     assert admission.passing_tests == ("t::a",)
-    names = ["verifier_lint", "no_solution_text", "noop", "oracle", "weak_solutions", "other_solutions"]
-    assert [g.gate for g in admission.gates] == names
+    assert admission.flake_rate == 0.0
+    assert [g.gate for g in admission.gates] == [
+        *("verifier_lint", "no_solution_text", "network_off", "noop", "oracle", "no_answer_in_image"),
+        *("stability", "order_independence", "time_independence", "weak_solutions", "other_solutions"),
+    ]
 
 
 def test_each_run_of_the_oracle_has_a_fresh_sandbox_and_no_state_is_left(instance: TaskInstance) -> None:
     backend = RecordedBackend([FAILED, FAILED], [PASSED, PASSED])
     admit(instance, backend)
-    assert [s.commands for s in backend.sandboxes] == [[], list(instance.solution), list(instance.solution)]
+    solved = [s.commands for s in backend.sandboxes if s.commands not in ([], ["pwd"])]
+    assert solved == [list(instance.solution)] * 2
     assert backend.kept == set()
 
 
@@ -157,6 +166,26 @@ def test_anything_else_is_rejected_by_its_gate(
     assert not admission.admitted
     assert admission.passing_tests == ()
     assert [g.gate for g in admission.gates if not g.passed] == [gate]
+
+
+def test_the_share_of_judgements_that_failed_is_kept(instance: TaskInstance) -> None:
+    flaky = [PASSED, PASSED, PASSED, FAILED, FAILED, PASSED]
+    admission = admit(instance, RecordedBackend([FAILED, FAILED], flaky), InstancesConfig(repeats_on_state=10))
+    assert [g.gate for g in admission.gates if not g.passed] == ["stability"]
+    assert admission.flake_rate == 2 / 8
+
+
+def test_a_task_that_wants_a_network_is_rejected(instance: TaskInstance) -> None:
+    online = instance.model_copy(update={"limits": Limits(network="bridge")})
+    assert [g.gate for g in admit(online, RecordedBackend([], [])).gates if not g.passed] == ["network_off"]
+
+
+def test_variants_of_a_family_are_not_compared_with_each_other_but_with_all_others(instance: TaskInstance) -> None:
+    family = {"domain": "sql", "family": "report"}
+    one = instance.model_copy(update=family)
+    twin = instance.model_copy(update={**family, "repository_id": "repo-2"})
+    assert select_different([one, twin], []) == {}
+    assert select_different([twin], [instance]).keys() == {twin.instance_id}
 
 
 def test_a_solution_that_fails_is_rejected_with_the_command_and_its_output(instance: TaskInstance) -> None:

@@ -1,0 +1,20 @@
+"""Which generators make the tasks of a repository."""
+
+from __future__ import annotations
+
+from pipeline.generators.documented import Documented, DocumentedConfig
+from pipeline.generators.domain_tasks import Build, Domains, DomainsConfig
+from pipeline.generators.protocol import Generator
+from pipeline.generators.task_folders import TaskFolders
+from pipeline.types import TASKS, Repository
+
+
+def generators_for(
+    repository: Repository, build: Build, *, documented: DocumentedConfig, domains: DomainsConfig
+) -> tuple[Generator, ...]:
+    """The packs for the material of a domain, the folder itself for a task, what is documented for all others."""
+    if repository.domain is not None:
+        return (Domains(build, domains),)
+    if repository.source == TASKS:
+        return (TaskFolders(),)
+    return (Documented(documented),)
