@@ -47,12 +47,18 @@ def containers_of_ours(project: Project) -> list[str]:
     return [one["Id"] for one in found if not owner_is_alive(one["Labels"]["touchstone.owner"])]
 
 
-def test_a_second_run_does_nothing_and_a_new_repository_alone_is_worked_on(
+def test_a_run_goes_on_behind_the_instances_of_a_former_a_second_does_nothing_and_a_new_repository_alone_is_worked_on(
     make_project: Callable[[str], Project],
 ) -> None:
     project = make_project("again")
     project.add("fruit", word_tools("fruit", FRUIT))
+    said = project.touchstone("run", "--instances-only", "--streams", "python").stdout
+    assert "admitted" in said and "trajectories" not in said and "Snapshot" not in said
+    half = recorded(project)
+    assert project.status()["rollouts"] == 0
+
     project.touchstone("run")
+    assert half < recorded(project)
     status = project.status()
     assert status["repositories"] == status["kept"] == status["images_built"] == 1
     assert isinstance(status["instances_admitted"], int) and status["instances_admitted"] >= 2
@@ -71,6 +77,14 @@ def test_a_second_run_does_nothing_and_a_new_repository_alone_is_worked_on(
     fruit = next(row["repository_id"] for row in table(project, "repositories") if row["full_name"] == "local/fruit")
     assert not [key for key in new if str(fruit) in key]
     assert [version.version for version in versions(project.data, "terminal")] == ["v0001", "v0002"]
+
+
+def test_a_run_over_other_streams_leaves_a_repository_alone(make_project: Callable[[str], Project]) -> None:
+    project = make_project("streams")
+    project.add("fruit", word_tools("fruit", FRUIT))
+    project.touchstone("run", "--instances-only", "--streams", "domains")
+    assert [row["stream"] for row in table(project, "listings")] == ["python"]
+    assert table(project, "repositories") == []
 
 
 def test_killed_at_three_stages_nothing_is_lost_doubled_or_done_again(make_project: Callable[[str], Project]) -> None:
