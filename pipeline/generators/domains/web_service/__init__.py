@@ -6,7 +6,9 @@ Families by subject: sites.py, tls.py, …; commands.py has the commands that so
 from __future__ import annotations
 
 from pipeline.generators.domains.web_service.balancers import balancer
+from pipeline.generators.domains.web_service.bookings import bookings
 from pipeline.generators.domains.web_service.hooks import webhook_receiver
+from pipeline.generators.domains.web_service.links import link_report
 from pipeline.generators.domains.web_service.php_apps import php_app
 from pipeline.generators.domains.web_service.redis_stores import redis_store
 from pipeline.generators.domains.web_service.sites import static_site
@@ -22,5 +24,7 @@ PACK = Pack(
         "php_app": php_app,
         "redis_store": redis_store,
         "webhook_receiver": webhook_receiver,
+        "bookings": bookings,
+        "link_report": link_report,
     },
 )

@@ -52,7 +52,8 @@ class Hooks(BaseHTTPRequestHandler):
             event = json.loads(body)
         except ValueError:
             return self.give(400, {"error": "no JSON"})
-        if not isinstance(event, dict) or any(not isinstance(event.get(k), str) or not event[k] for k in ("@ID@", "@KIND@")):
+        fields = [event.get(name) for name in ("@ID@", "@KIND@")] if isinstance(event, dict) else [None]
+        if not all(isinstance(field, str) and field for field in fields):
             return self.give(422, {"error": "fields"})
         with LOCK:
             if event["@ID@"] in EVENTS:
@@ -214,7 +215,8 @@ _ROTATED = _Scheme(
     node="""const parts = (headers['hook-signature'] || '').split(',').map(part => part.trim().split('='));
   const moment = (parts.find(part => part[0] === 't') || [])[1] || '';
   const data = Buffer.concat([Buffer.from(moment + '.'), body]);
-  return ['main', 'next'].some(key => parts.some(p => p[0] === 'v1' && p[1] === mac('sha256', keys[key], data, 'hex')));""",
+  const wants = ['main', 'next'].map(key => mac('sha256', keys[key], data, 'hex'));
+  return parts.some(part => part[0] === 'v1' && wants.includes(part[1]));""",
     signing="""
 def value(body, key, moment="1712000000"):
     return mac("sha256", key, moment.encode() + b"." + body).hexdigest()
@@ -368,7 +370,8 @@ def webhook_receiver(seed: int, context: Context) -> Draft:
         f"missing or wrong 401; a genuine body that is no JSON 400; JSON that is no object with non-empty strings "
         f"`{id_name}` and `{kind}` gives 422; an event whose `{id_name}` was stored before gives "
         f'200 with {{"stored": false}} '
-        f'and changes nothing; a new one is stored and gives 201 with {{"stored": true}}. GET {events} lists what is stored: '
+        f'and changes nothing; a new one is stored and gives 201 with {{"stored": true}}. GET {events} lists what is '
+        "stored: "
         f'{{"count": N, "events": [...]}}, '
         "each event complete and as sent, in order of arrival. Memory is good enough as a store. Every answer, errors "
         "too, is JSON; other paths give 404. Leave it running.",
