@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.generators.domains.model_training.artifacts import averaged_checkpoints, few_bits, split_by_group
 from pipeline.generators.domains.model_training.evaluating import class_report, cut_off, neighbour_search
 from pipeline.generators.domains.model_training.learning import penguin_groups, shelf_of_passages, tokenizer_merges
 from pipeline.generators.domains.model_training.modelling import leaking_columns, network_as_json
@@ -11,8 +12,10 @@ from pipeline.generators.drafts import Pack
 PACK = Pack(
     domain="model_training",
     families={
+        "averaged_checkpoints": averaged_checkpoints,
         "class_report": class_report,
         "cut_off": cut_off,
+        "few_bits": few_bits,
         "held_out_classes": held_out_classes,
         "leaking_columns": leaking_columns,
         "mixed_units": mixed_units,
@@ -20,6 +23,7 @@ PACK = Pack(
         "network_as_json": network_as_json,
         "penguin_groups": penguin_groups,
         "shelf_of_passages": shelf_of_passages,
+        "split_by_group": split_by_group,
         "tokenizer_merges": tokenizer_merges,
     },
 )
