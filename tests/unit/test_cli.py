@@ -252,3 +252,25 @@ def test_a_domain_adds_no_language_to_those_with_an_image(tmp_path: Path) -> Non
         store.append(table, rows, app_id="test", sequence=1)
     counts = funnel(store)
     assert (counts.images_built, counts.languages) == (2, ("go",))
+
+
+def test_a_context_is_explained_by_its_id(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    row: Row = {"context_id": "context-0123", "repository_id": "repo-1", "name": "penguins", "license": "CC0-1.0"}
+    store.append("contexts", [{**row, "item_key": "repo-1", "attempt": 1, "reason": ""}], app_id="test", sequence=1)
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(Group(*explain(store, "context-01")))
+    assert "contexts, attempt 1" in shown.getvalue() and "license: CC0-1.0" in shown.getvalue()
+    assert explain(store, "context-99") == []
+
+
+def test_a_long_list_of_contexts_names_each_of_them(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    rows: list[Row] = [
+        {"context_id": f"context-{number}", "repository_id": "repo-1", "item_key": "repo-1", "attempt": 1, "reason": ""}
+        for number in range(5)
+    ]
+    store.append("contexts", rows, app_id="test", sequence=1)
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(Group(*explain(store, "repo-1")))
+    assert all(f"context-{number}" in shown.getvalue() for number in range(5))
