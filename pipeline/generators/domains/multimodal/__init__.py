@@ -1,0 +1,2 @@
+from pipeline.generators.drafts import Pack
+PACK = Pack(domain="multimodal", families={})
