@@ -48,7 +48,8 @@ SELECT (SELECT count(DISTINCT repository_id) FROM listings),
        (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
           JOIN image_builds b USING (repository_id) WHERE b.smoke_ok AND r.source <> '{CONTEXT}'),
        (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL),
-       (SELECT count(*) FROM selections WHERE selected),
+       (SELECT count(*) FROM selections WHERE selected
+           AND instance_id NOT IN (SELECT instance_id FROM contaminations WHERE decision = 'drop')),
        (SELECT count(*) FROM trajectories WHERE trajectory_id IS NOT NULL),
        (SELECT count(*) FROM verifications WHERE outcome = 'passed')
 """
@@ -59,6 +60,7 @@ _TABLES = (
     "image_builds",
     "instances",
     "selections",
+    "contaminations",
     "trajectories",
     "verifications",
 )

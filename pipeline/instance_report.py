@@ -1,7 +1,7 @@
 """How many tasks were written and admitted, and which gate stopped the others: `touchstone report instances`.
 
-Counted over the tables instances and selections. An admitted instance is one that passed every gate and is no near
-copy of another one. Nothing is made or printed here.
+Counted over the tables instances, selections and contaminations. An admitted instance is one that passed every gate, is
+no near copy of another one and not too near to a benchmark. Nothing is made or printed here.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ class InstanceReport(Record):
 _TASKS = """
 CREATE TEMP TABLE tasks AS
 SELECT i.instance_id, i.repository_id, i.generator, i.domain, i.language, i.family, i.difficulty, i.gates,
-       i.flake_rate, coalesce(i.admitted AND s.selected, false) AS admitted,
-       i.admitted AND NOT coalesce(s.selected, true) AS copied
+       i.flake_rate, coalesce(i.admitted AND s.selected, false) AND c.instance_id IS NULL AS admitted,
+       i.admitted AND NOT coalesce(s.selected, true) AS copied, c.instance_id IS NOT NULL AS contaminated
   FROM instances i LEFT JOIN selections s USING (instance_id)
+  LEFT JOIN (SELECT DISTINCT instance_id FROM contaminations WHERE decision = 'drop') c USING (instance_id)
  WHERE i.instance_id IS NOT NULL
 """
 _WHOLE = """
@@ -105,7 +106,10 @@ WITH seen AS (
     SELECT gate.gate AS name, gate.passed AS passed, place
       FROM (SELECT unnest(gates) AS gate, generate_subscripts(gates, 1) AS place FROM tasks)
     UNION ALL
-    SELECT 'near_copy', admitted, 1000 FROM tasks WHERE admitted OR copied
+    SELECT 'near_copy', NOT copied, 1000 FROM tasks WHERE admitted OR copied OR contaminated
+    UNION ALL
+    SELECT 'decontamination', NOT contaminated, 1001 FROM tasks
+     WHERE (admitted OR contaminated) AND EXISTS (SELECT 1 FROM contaminations)
 )
 SELECT name, count(*), count(*) FILTER (passed) FROM seen GROUP BY name ORDER BY avg(place), name
 """
@@ -114,7 +118,7 @@ SELECT name, count(*), count(*) FILTER (passed) FROM seen GROUP BY name ORDER BY
 def instance_report(store: Store) -> InstanceReport:
     """Count what the working tables hold now. Empty tables count as zero. Raises TableDamaged."""
     with duckdb.connect() as connection:
-        for table in ("instances", "selections"):
+        for table in ("instances", "selections", "contaminations"):
             connection.register(table, store.current(table))
         connection.execute(_TASKS)
         whole = connection.execute(_WHOLE, {"most": PER_REPOSITORY}).fetchone()

@@ -7,6 +7,10 @@ from pydantic import Field
 from pipeline.types import Record
 
 
+NONE_KNOWN = "none is known"
+"""Evidence of a gate for variants that had none to try."""
+
+
 class AdmissionConfig(Record):
     """How thoroughly a task is proven."""
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from pipeline.admission.attempts import Attempts, EndState
 from pipeline.admission.generic import Made
-from pipeline.admission.records import Gate
+from pipeline.admission.records import NONE_KNOWN, Gate
 from pipeline.admission.verdicts import failures, passes, said
 from pipeline.types import Variant
 from sandbox.errors import VerifierBroken
@@ -30,7 +30,7 @@ def weak_gate(attempts: Attempts, oracle: EndState, weak: Iterable[Variant | Mad
         if passes(judgement):
             return Gate(gate="weak_solutions", passed=False, evidence=f"{variant.name} passes all tests")
         told.append(f"{variant.name}: {failures(judgement)} of {len(judgement.tests)} tests failed")
-    return Gate(gate="weak_solutions", passed=True, evidence="; ".join(told) or "none is known")
+    return Gate(gate="weak_solutions", passed=True, evidence="; ".join(told) or NONE_KNOWN)
 
 
 def right_gate(attempts: Attempts, oracle: EndState, right: Iterable[Variant | Made]) -> Gate:
@@ -48,7 +48,7 @@ def right_gate(attempts: Attempts, oracle: EndState, right: Iterable[Variant | M
         if fault:
             return Gate(gate="other_solutions", passed=False, evidence=f"{variant.name}: {fault}")
         names.append(variant.name)
-    return Gate(gate="other_solutions", passed=True, evidence=", ".join(names) or "none is known")
+    return Gate(gate="other_solutions", passed=True, evidence=", ".join(names) or NONE_KNOWN)
 
 
 def _end_of(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.chosen import chosen_rows
 from pipeline.curation.benchmarks import fingerprint, read_benchmarks
 from pipeline.curation.decontamination import Benchmark, Ours
 from pipeline.instances import task_text
@@ -22,7 +23,7 @@ def decontaminate(store: Store, paths: Sequence[Path], options: Options) -> Stag
     Another set is another comparison, of all instances. Raises ConfigurationError for the paths.
     """
     tasks = read_benchmarks(paths)
-    chosen = _chosen(store) if tasks else []
+    chosen = [instance_of(row) for row in chosen_rows(store)] if tasks else []
     names = {row["repository_id"]: str(row["full_name"]) for row in to_rows(store.current("repositories"))}
     benchmark_id = fingerprint(tasks)
     ours = [_ours(instance, names.get(instance.repository_id, "")) for instance in chosen]
@@ -40,12 +41,6 @@ def decontaminate(store: Store, paths: Sequence[Path], options: Options) -> Stag
 
     batch = [Item(f"{instance.instance_id}/{benchmark_id[:16]}", instance) for instance in chosen]
     return over_items("decontamination", batch, work, store=store, failed_rows=failed_rows, options=options)
-
-
-def _chosen(store: Store) -> list[TaskInstance]:
-    good = {row["instance_id"] for row in to_rows(store.current("selections")) if row["selected"]}
-    rows = to_rows(store.current("instances"))
-    return [instance_of(row) for row in rows if row["admitted"] and row["instance_id"] in good]
 
 
 def _ours(instance: TaskInstance, repository: str) -> Ours:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pipeline.admission.records import NONE_KNOWN
 from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.chosen import chosen_rows
 from pipeline.quality import rules
 from pipeline.quality.ratings import Rating
 from pipeline.quality.sampling import bin_of
@@ -17,12 +19,12 @@ from pipeline.types import CONTEXT, TaskInstance
 
 def rate_by_rules(store: Store, options: Options) -> StageReport:
     """A row in `ratings` for each admitted instance; another wording of the rules rates anew."""
-    batch = [Item(f"{row['instance_id']}/{rules.RATER}", row) for row in _selected(store)]
+    batch = [Item(f"{row['instance_id']}/{rules.RATER}", row) for row in chosen_rows(store)]
 
     def work(row: Row) -> Outcome:
         gates = row["gates"]
         assert isinstance(gates, list)
-        passed = {str(gate["gate"]) for gate in gates if gate["passed"]}
+        passed = {str(gate["gate"]) for gate in gates if gate["passed"] and gate["evidence"] != NONE_KNOWN}
         flake_rate = row["flake_rate"]
         assert flake_rate is None or isinstance(flake_rate, float)
         return Outcome({"ratings": [rating_row(rules.rate(instance_of(row), passed, flake_rate))]})
@@ -52,7 +54,7 @@ def rating_row(rating: Rating) -> Row:
 
 def rateable(store: Store) -> dict[str, TaskInstance]:
     """The admitted instances by id."""
-    return {str(row["instance_id"]): instance_of(row) for row in _selected(store)}
+    return {str(row["instance_id"]): instance_of(row) for row in chosen_rows(store)}
 
 
 def bins(store: Store) -> dict[str, str]:
@@ -60,17 +62,11 @@ def bins(store: Store) -> dict[str, str]:
     ours = {row["repository_id"] for row in to_rows(store.current("repositories")) if row["source"] == CONTEXT}
     scores = {row["repository_id"]: row["score"] for row in to_rows(store.current("scores"))}
     found: dict[str, str] = {}
-    for row in _selected(store):
+    for row in chosen_rows(store):
         score = scores.get(row["repository_id"])
         if isinstance(score, float) and row["repository_id"] not in ours:
             found[str(row["instance_id"])] = bin_of(score)
     return found
-
-
-def _selected(store: Store) -> list[Row]:
-    good = {row["instance_id"] for row in to_rows(store.current("selections")) if row["selected"]}
-    rows = to_rows(store.current("instances"))
-    return [row for row in rows if row["admitted"] and row["instance_id"] in good]
 
 
 def _failed_rows(row: Row, failure: Failure) -> Mapping[str, Sequence[Row]]:

@@ -28,6 +28,7 @@ class Folder:
         self._store = Store(path)
         self._instances: list[Row] = []
         self._selections: list[Row] = []
+        self._contaminations: list[Row] = []
 
     def task(self, *, admitted: bool = True, selected: bool | None = None, **columns: object) -> Folder:
         key = f"task-{len(self._instances)}"
@@ -49,10 +50,19 @@ class Folder:
             )
         return self
 
+    def near_a_benchmark(self, decision: str) -> Folder:
+        """Says so of the last task."""
+        key = self._instances[-1]["instance_id"]
+        row: Row = {"item_key": f"{key}/set", "attempt": 1, "reason": "", "instance_id": key, "decision": decision}
+        self._contaminations.append(row)
+        return self
+
     def report(self) -> InstanceReport:
         place: Row = {"item_key": "place", "attempt": 1, "reason": "no goal", "repository_id": "one", "admitted": False}
         self._store.append("instances", [*self._instances, place], app_id="test", sequence=1)
         self._store.append("selections", self._selections, app_id="test", sequence=1)
+        if self._contaminations:
+            self._store.append("contaminations", self._contaminations, app_id="test", sequence=1)
         return instance_report(self._store)
 
 
@@ -75,6 +85,14 @@ def test_a_near_copy_is_not_admitted_and_is_a_gate_of_its_own(folder: Folder) ->
     found = folder.task().task(selected=False).report()
     assert (found.written, found.admitted) == (2, 1)
     assert (found.by_gate["near_copy"].reached, found.by_gate["near_copy"].passed) == (2, 1)
+
+
+def test_a_task_too_near_to_a_benchmark_is_not_admitted(folder: Folder) -> None:
+    folder.task().near_a_benchmark("drop").task().near_a_benchmark("review").task(selected=False)
+    found = folder.report()
+    assert (found.written, found.admitted) == (3, 1)
+    gates = {name: (one.reached, one.passed) for name, one in found.by_gate.items()}
+    assert (gates["near_copy"], gates["decontamination"]) == ((3, 2), (2, 1))
 
 
 def test_gates_are_counted_in_the_order_of_the_tasks(folder: Folder) -> None:
