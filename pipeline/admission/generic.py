@@ -7,7 +7,7 @@ A weak one is derived only where it differs from the oracle's and from doing not
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -37,7 +37,12 @@ class Made:
 
 def weak_files(outputs: Outputs, before: Mapping[str, bytes], inputs: Mapping[str, bytes], *, live: bool) -> list[Made]:
     """Weak solutions; `before` are the named files of an untouched sandbox, `inputs` those that stay as they are."""
-    named = {one.path: outputs.contents[one.path] for one in outputs.named}
+    # Of a file whose mode alone was asked for, the content proves nothing.
+    named = {
+        one.path: outputs.contents[one.path]
+        for one in outputs.named
+        if before.get(one.path) != outputs.contents[one.path]
+    }
     if not named:
         return []
     modes = {one.path: one.mode for one in outputs.named}
@@ -55,12 +60,12 @@ def weak_files(outputs: Outputs, before: Mapping[str, bytes], inputs: Mapping[st
         contents["input_copied"] = dict.fromkeys(named, inputs[min(inputs)])
     if old := {path: before[path] for path in named if path in before}:
         contents["previous_state"] = old
-    if programs := _doing_nothing(outputs.named):
+    if programs := _doing_nothing([one for one in outputs.named if one.path in named]):
         contents["does_nothing"] = programs
     if len(absent) > 1:
         contents |= {f"empty_{PurePosixPath(path).name}": {path: b""} for path in sorted(absent)}
     known: list[Mapping[str, bytes]] = [named]
-    others = len(outputs.changes) > len(outputs.named)
+    others = len(outputs.changes) > len(named)
     for name, files in contents.items():
         whole = {**named, **files}
         as_before = not others and whole == {**dict.fromkeys(named, None), **before}
@@ -70,7 +75,7 @@ def weak_files(outputs: Outputs, before: Mapping[str, bytes], inputs: Mapping[st
     return made
 
 
-def _doing_nothing(named: tuple[FileChange, ...]) -> dict[str, bytes]:
+def _doing_nothing(named: Sequence[FileChange]) -> dict[str, bytes]:
     """Programs that end well at once, when all that is asked for are programs."""
     found: dict[str, bytes] = {}
     for one in named:

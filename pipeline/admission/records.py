@@ -6,7 +6,6 @@ from pydantic import Field
 
 from pipeline.types import Record
 
-
 NONE_KNOWN = "none is known"
 """Evidence of a gate for variants that had none to try."""
 

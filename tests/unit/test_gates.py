@@ -68,3 +68,74 @@ def test_only_tests_of_a_service_may_ask_over_the_network(module: str) -> None:
     verifier = Verifier(files=(VerifierFile(path="test_it.py", content=text),))
     assert not lint_gate(verifier).passed
     assert lint_gate(verifier, services=True).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("class TestIt:\n    def test_a(self):\n        assert OUT\n", "class of tests"),
+        ("class Cases:\n    def test_a(self):\n        assert OUT\n", "nested"),
+        ("if OUT:\n    def test_a():\n        assert OUT\n", "nested"),
+        ("async def test_a():\n    assert OUT\n", "asynchronous"),
+        ("test_a = lambda: OUT\n", "assigned"),
+        ("pytestmark = []\n", "sets pytestmark"),
+        ("def pytest_runtest_call():\n    pass\n", "hook of pytest"),
+        ("def test_a():\n    if OUT:\n        return\n    assert OUT\n", "returns before it asserts"),
+        ("def test_a():\n    try:\n        assert OUT\n    except Exception:\n        pass\n", "swallows"),
+        ("def test_a():\n    try:\n        assert OUT\n    finally:\n        return\n", "finally"),
+        ("def test_a(box):\n    for row in box.text('x').split():\n        assert row\n", "asserts nothing"),
+        ("def test_a():\n    assert OUT\n    return OUT\n", "returns a value"),
+        ("def test_a():\n    assert OUT\n    yield\n", "yields"),
+        ("def test_a():\n    assert OUT or True\n", "always true"),
+        ("def test_a():\n    assert (OUT, 'message')\n", "always true"),
+        ("def test_a():\n    assert 1 == 1\n", "always true"),
+        ("def test_a():\n    assert OUT == OUT\n", "always true"),
+        ("def test_a():\n    assert len(OUT) >= 0\n", "always true"),
+        ("def test_a():\n    assert OUT\n    os._exit(0)\n", "ends the verifier"),
+        ("def test_a():\n    assert OUT\n    raise SystemExit\n", "uses SystemExit"),
+        ("def test_a():\n    assert OUT\n    quit()\n", "uses quit"),
+        ("import pytest\ndef test_a():\n    getattr(pytest, 'sk' + 'ip')()\n    assert OUT\n", "getattr"),
+        ("from pytest import skip as s\ndef test_a():\n    assert OUT\n", "imports skip"),
+        ("import pytest\ndef test_a():\n    assert OUT\n    raise pytest.skip.Exception\n", "pytest.skip"),
+        ("def test_a():\n    assert globals()['OUT']\n", "uses globals"),
+        ("def test_a():\n    assert hash(OUT) % 2\n", "uses hash"),
+        ("def test_a():\n    assert OUT.stat().st_mtime > 5\n", "depends on the time"),
+        ("def test_a():\n    assert os.urandom(1) > b'0'\n", "is random"),
+        ("def test_a(box):\n    assert box.text('/tests/expected')\n", "no part of what is judged"),
+        ("def test_a(box):\n    assert box.text('/proc/self/environ')\n", "no part of what is judged"),
+        ("import uuid\ndef test_a():\n    assert uuid\n", "imports uuid"),
+        (
+            "import sqlite3\ndef test_a():\n    assert sqlite3.connect('x').execute(\"select date('now')\")\n",
+            "the time",
+        ),
+    ],
+)
+def test_what_need_not_run_or_cannot_fail_is_refused(text: str, said: str) -> None:
+    gate = lint_gate(Verifier(files=(VerifierFile(path="test_it.py", content=HEAD + text + SOUND),)))
+    assert not gate.passed
+    assert said in gate.evidence
+
+
+SOUND = "def test_sound():\n    assert OUT\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "rows = box.text('x').split()\n    assert rows\n    for row in rows:\n        assert row",
+        "for name in ('a', 'b'):\n        assert box.text(name)",
+        "for name, size in SIZES.items():\n        assert len(box.read(name)) == size",
+        "if box.text('x'):\n        assert OUT\n    else:\n        assert box.text('y')",
+        "try:\n        n = int(box.text('x'))\n    except ValueError:\n        raise AssertionError('none') from None\n"
+        "    assert n == 5",
+        "if not box.text('x'):\n        pytest.fail('empty')",
+        "check(box)",
+        "with pytest.raises(ValueError):\n        int(box.text('x'))",
+        "assert int(OUT.stat().st_mtime) == 1577836800",
+    ],
+)
+def test_honest_ways_to_assert_are_let_through(body: str) -> None:
+    before = "import pytest\nSIZES = {'a': 1}\ndef check(box):\n    assert box.text('x') == 'y'\n"
+    text = f"{HEAD}{before}def test_it(box):\n    {body}\n"
+    gate = lint_gate(Verifier(files=(VerifierFile(path="test_it.py", content=text),)))
+    assert gate.passed, gate.evidence
