@@ -4,11 +4,14 @@ import dagster as dg
 
 from assets.checks import complete, completeness
 from assets.images import image_builds
+from assets.instance_figures import instance_figures
 from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import built_repositories, rows_of
 from pipeline.funnel import funnel
+from pipeline.instance_report import instance_report
+from pipeline.stages.decontamination import decontaminate
 from pipeline.stages.generation import generate, select
 
 
@@ -39,11 +42,12 @@ def instances(
         push=bench.push,
     )
     select(shop.store())
+    decontaminate(shop.store(), shop.settings.decontamination, shop.folder, options)
     rows = rows_of(shop, "instances", [one.fetched.repository for one in chosen])
     rows.sort(key=lambda row: not row["admitted"])
+    columns = ["instance_id", "family", "instruction", "admitted", "reason"]
+    metadata = stage_metadata(report, funnel(shop.store()).stages(), rows, columns)
     return dg.MaterializeResult(
-        metadata=stage_metadata(
-            report, funnel(shop.store()).stages(), rows, ["instance_id", "family", "instruction", "admitted", "reason"]
-        ),
+        metadata={**metadata, **instance_figures(instance_report(shop.store()))},
         check_results=[completeness(report)],
     )

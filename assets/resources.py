@@ -34,6 +34,7 @@ from pipeline.sources.local import LocalConfig, LocalSource
 from pipeline.sources.registry import RegistryConfig, RegistrySource
 from pipeline.sources.task_folders import TaskFoldersConfig, TaskFolderSource
 from pipeline.stages.building import needed_images
+from pipeline.stages.decontamination import DecontaminationConfig
 from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.types import Language, Record
@@ -128,6 +129,7 @@ class Settings(Record):
     sources: SourcesConfig = SourcesConfig()
     score: ScoreConfig = ScoreConfig()
     instances: InstancesConfig = InstancesConfig()
+    decontamination: DecontaminationConfig = DecontaminationConfig()
     rollout: AgentsConfig = AgentsConfig()
 
 

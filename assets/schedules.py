@@ -13,8 +13,8 @@ main_job = dg.define_asset_job(
 
 instances_job = dg.define_asset_job(
     "instances_only",
-    selection=dg.AssetSelection.assets("instances").upstream(),
-    description="The main job up to the admitted instances: no agent attempts them.",
+    selection=dg.AssetSelection.assets("ratings").upstream(),
+    description="The main job up to the admitted and rated instances: no agent attempts them.",
     executor_def=dg.in_process_executor,
 )
 

@@ -14,15 +14,23 @@ from pipeline.rows import instance_of
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
-from pipeline.types import TaskInstance
+from pipeline.types import Record, TaskInstance
 
 
-def decontaminate(store: Store, paths: Sequence[Path], options: Options) -> StageReport:
-    """A row in `contaminations` for each selected instance and each set of held-out tasks; none without `paths`.
+class DecontaminationConfig(Record):
+    """What data must not hold."""
 
-    Another set is another comparison, of all instances. Raises ConfigurationError for the paths.
+    benchmarks: tuple[Path, ...] = ()
+    """Folders of held-out tasks, or of many such folders (task.toml or task.yaml); relative to the configuration."""
+
+
+def decontaminate(store: Store, config: DecontaminationConfig, folder: Path, options: Options) -> StageReport:
+    """A row in `contaminations` for each selected instance and each set of held-out tasks; none without such tasks.
+
+    `folder` is where the configuration lies. Another set is another comparison, of all instances. Raises
+    ConfigurationError for a path.
     """
-    tasks = read_benchmarks(paths)
+    tasks = read_benchmarks(folder / path for path in config.benchmarks)
     chosen = [instance_of(row) for row in chosen_rows(store)] if tasks else []
     names = {row["repository_id"]: str(row["full_name"]) for row in to_rows(store.current("repositories"))}
     benchmark_id = fingerprint(tasks)

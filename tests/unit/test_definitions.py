@@ -17,6 +17,7 @@ EDGES = {
     "scores": {"repositories"},
     "image_builds": {"scores"},
     "instances": {"image_builds"},
+    "ratings": {"instances"},
     "trajectories": {"instances"},
     "verifications": {"trajectories"},
     "terminal_snapshot": {"verifications"},
@@ -68,7 +69,7 @@ def test_a_name_selects_exactly_the_partitions_of_its_streams(name: str, streams
 
 def test_a_run_can_end_with_the_instances() -> None:
     job = defs.resolve_job_def("instances_only")
-    assert {node.name for node in job.nodes} == {"repositories", "scores", "image_builds", "instances"}
+    assert {node.name for node in job.nodes} == {"repositories", "scores", "image_builds", "instances", "ratings"}
 
 
 def test_the_nightly_schedule_asks_for_every_stream_of_its_day() -> None:

@@ -28,6 +28,8 @@ PUBLISHED = {
     ("repositories", 1): "cd85eb888c56",
     ("contexts", 1): "2f02c7655134",
     ("scores", 1): "b314b11fa08f",
+    ("contaminations", 1): "6972f1b97d51",
+    ("ratings", 1): "b73701af8164",
     ("image_builds", 1): "f177b7fb2a56",
     ("image_builds", 2): "497e3a345f52",
     ("instances", 1): "19e4b45bb18c",
