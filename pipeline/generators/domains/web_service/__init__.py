@@ -9,8 +9,10 @@ from pipeline.generators.domains.web_service.balancers import balancer
 from pipeline.generators.domains.web_service.bookings import bookings
 from pipeline.generators.domains.web_service.hooks import webhook_receiver
 from pipeline.generators.domains.web_service.links import link_report
+from pipeline.generators.domains.web_service.lookups import status_lookup
 from pipeline.generators.domains.web_service.php_apps import php_app
 from pipeline.generators.domains.web_service.redis_stores import redis_store
+from pipeline.generators.domains.web_service.repairs import repair
 from pipeline.generators.domains.web_service.sites import static_site
 from pipeline.generators.domains.web_service.tls import tls_portal
 from pipeline.generators.drafts import Pack
@@ -26,5 +28,7 @@ PACK = Pack(
         "webhook_receiver": webhook_receiver,
         "bookings": bookings,
         "link_report": link_report,
+        "status_lookup": status_lookup,
+        "repair": repair,
     },
 )

@@ -16,26 +16,9 @@ from pipeline.generators.domains.web_service.commands import put_in, written
 from pipeline.generators.drafts import Context, Draft, TaskFile, chance, filled
 from pipeline.types import Variant
 
-_STEMS = tuple(
-    [
-        "advanced",
-        "arguments",
-        "commands",
-        "complex",
-        "documentation",
-        "exceptions",
-        "options",
-        "parameters",
-        "prompts",
-        "quickstart",
-        "setuptools",
-        "testing",
-        "unicode-support",
-        "upgrading",
-        "utils",
-        "why",
-        "wincmd",
-    ]
+_STEMS = (
+    *("advanced", "arguments", "commands", "complex", "documentation", "exceptions", "options", "parameters"),
+    *("prompts", "quickstart", "setuptools", "testing", "unicode-support", "upgrading", "utils", "why", "wincmd"),
 )
 _ID = re.compile(r' id="([^"#]+)"')
 _PROGRAM = r"""
