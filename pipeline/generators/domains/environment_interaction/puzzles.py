@@ -63,7 +63,7 @@ for line in sys.stdin:
 '''
 _CRACK = """
 import itertools, subprocess
-from collections import Counter
+from collections import Counter as Tally
 symbols, length, repeats = "@SYMBOLS@", @LENGTH@, @REPEATS@
 made = itertools.product(symbols, repeat=length) if repeats else itertools.permutations(symbols, length)
 every = ["".join(c) for c in made]
@@ -91,7 +91,7 @@ open("/work/combination.txt", "w").write(guess + "\\n")
 """
 _WIDE = (
     "few = left[:: max(1, len(left) // 40)]\n"
-    "        guess = min(few, key=lambda g: max(Counter(answer(c, g) for c in few).values()))"
+    "        guess = min(few, key=lambda g: max(Tally(answer(c, g) for c in few).values()))"
 )
 _LOCKS = (("ABCDEF", 4, 9, True), ("0123456789", 4, 10, False), ("RGBYW", 5, 9, True), ("123456789", 3, 9, True))
 
@@ -261,11 +261,11 @@ def disc_towers(seed: int, context: Context) -> Draft:
     # A move there and back, or once around where back is not allowed.
     begin = next(
         move
-        for move in itertools.product(range(pegs), repeat=2)
-        if (after := _after(start, *move, pegs, allowed)) is not None
+        for move in itertools.permutations(range(pegs), 2)
+        if (after := _after(start, move[0], move[1], pegs, allowed)) is not None
         and len(_shortest(after, (goal,) * discs, pegs, allowed)) <= len(path) + 1
     )
-    moved = _after(start, *begin, pegs, allowed)
+    moved = _after(start, begin[0], begin[1], pegs, allowed)
     assert moved is not None
     other = [begin, *_shortest(moved, (goal,) * discs, pegs, allowed)]
     program = placed(_TOWERS, start=repr({d + 1: p for d, p in enumerate(start)}), pegs=pegs, rule=rule)
@@ -348,7 +348,7 @@ def _shortest(start: Pegs, goal: Pegs, pegs: int, allowed: Callable[[int, int, i
     queue = deque([start])
     while queue and goal not in back and start != goal:
         state = queue.popleft()
-        for a, b in itertools.product(range(pegs), repeat=2):
+        for a, b in itertools.permutations(range(pegs), 2):
             new = _after(state, a, b, pegs, allowed)
             if new is not None and new not in back and new != start:
                 back[new] = (state, (a, b))

@@ -221,13 +221,14 @@ def few_bits(seed: int, context: Context) -> Draft:
     half_even = seed % 2 == 1
     layers: dict[str, list[list[float]]] = {}
     for name, (rows, columns) in {"encoder": (6, 9), "decoder": (4, 12), "head": (3, 7)}.items():
-        # Powers of two as the largest value times whole steps give true halves, where rounding rules differ.
         matrix = [[rng.choice((-1, 1)) * rng.randint(1, 999) / 512 for _ in range(columns)] for _ in range(rows)]
-        for row in matrix:
-            row[rng.randrange(columns)] = high * 2.0 / 64
-            row[(row.index(high * 2.0 / 64) + 1) % columns] = rng.choice((-5, 3, 7, -9)) / 64
+        for number, row in enumerate(matrix):
             if high == 7:
-                row[:] = [w if abs(w) <= 14 / 64 else w / 16 for w in row]
+                row[:] = [w / 32 for w in row]
+            # A power of two times the highest integer makes scales that give true halves, where rounding rules differ.
+            at, largest = rng.randrange(columns), high * (2.0, 1.0, 4.0)[number % 3] / 64
+            row[at] = largest
+            row[(at + 1) % columns] = rng.choice((-5, 3, -3, 5)) * largest / high / 2
         layers[name] = matrix
     rounding = "round(v)" if half_even else "int(math.copysign(math.floor(abs(v) + 0.5), v))"
     other = "int(math.copysign(math.floor(abs(v) + 0.5), v))" if half_even else "round(v)"

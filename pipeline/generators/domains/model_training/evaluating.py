@@ -261,7 +261,7 @@ _FOLDS = (
 )
 _SEARCH = """
 import csv, json
-from collections import Counter
+from collections import Counter as Tally
 rows = list(csv.DictReader(open("/work/@NAME@.csv")))
 ids = [r["id"] for r in rows]
 x = [tuple(int(r[c]) for c in ("a", "b", "c")) for r in rows]
@@ -269,7 +269,7 @@ y = [r["kind"] for r in rows]
 fold = [@FOLD@ for i in range(len(rows))]
 def guess(i, k, pool):
     near = sorted(pool, key=lambda j: (sum(@METRIC@ for p, q in zip(x[i], x[j])), j))[:k]
-    votes = Counter(y[j] for j in near)
+    votes = Tally(y[j] for j in near)
     return min(votes, key=lambda label: (-votes[label], label))
 table = {}
 for k in (1, 3, 5, 9, 15):

@@ -16,7 +16,7 @@ from pipeline.types import Variant
 
 _BAYES = """
 import json, math, re
-from collections import Counter, defaultdict
+from collections import Counter as Tally
 docs = [json.loads(line) for line in open("/work/train.jsonl")]
 new = [json.loads(line) for line in open("/work/new.jsonl")]
 words = lambda text: re.findall("[a-z]+", text.lower())
@@ -24,11 +24,11 @@ labels = sorted({d["shelf"] for d in docs})
 vocabulary = {w for d in docs for w in words(d["text"])}
 per = {c: [words(d["text"]) for d in docs if d["shelf"] == c] for c in labels}
 def multinomial(c, text):
-    counts = Counter(w for doc in per[c] for w in doc)
+    counts = Tally(w for doc in per[c] for w in doc)
     total = sum(counts.values()) + @ALPHA@ * len(vocabulary)
     return sum(math.log((counts[w] + @ALPHA@) / total) for w in words(text) if @KNOWN@)
 def bernoulli(c, text):
-    seen, n = Counter(w for doc in per[c] for w in set(doc)), len(per[c])
+    seen, n = Tally(w for doc in per[c] for w in set(doc)), len(per[c])
     here = set(words(text))
     share = {w: (seen[w] + @ALPHA@) / (n + 2 * @ALPHA@) for w in vocabulary}
     return sum(math.log(share[w] if w in here else 1 - share[w]) for w in sorted(vocabulary))
@@ -197,11 +197,11 @@ def _joint(train: list[tuple[str, str]], text: str, kind: str, alpha: float, eve
 
 
 _MERGES = """
-from collections import Counter
+from collections import Counter as Tally
 END, COUNT = @END@, @COUNT@
 def start(word):
     return @START@
-corpus = Counter(open("/work/corpus.txt").read().split())
+corpus = Tally(open("/work/corpus.txt").read().split())
 parts = {w: start(w) for w in corpus}
 def merged(symbols, pair):
     out, i = [], 0
@@ -215,7 +215,7 @@ def merged(symbols, pair):
     return out
 merges = []
 while len(merges) < COUNT:
-    pairs = Counter()
+    pairs = Tally()
     for w, n in corpus.items():
         for p in zip(parts[w], parts[w][1:]):
             pairs[p] += @WEIGHT@
@@ -287,7 +287,7 @@ def tokenizer_merges(seed: int, context: Context) -> Draft:
                 name="in_two_sittings",
                 commands=(
                     program(
-                        good.replace("corpus = Counter(open", "corpus = Counter(w for w in open").replace(
+                        good.replace("corpus = Tally(open", "corpus = Tally(w for w in open").replace(
                             ".read().split())\nparts", ".read().split() if w)\nparts"
                         )
                     ),

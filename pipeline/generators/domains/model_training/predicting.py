@@ -89,7 +89,7 @@ def held_out_classes(seed: int, context: Context) -> Draft:
     """Classes that no straight line separates."""
     rng = chance(DOMAIN, "held_out_classes", seed)
     columns, classes, subject, rule = _SUBJECTS[seed % len(_SUBJECTS)]
-    rows = [(rng.uniform(-4, 4), rng.uniform(-4, 4), rng.choice("ABC"), rng.gauss(0, 2)) for _ in range(1300)]
+    rows = [(rng.uniform(-4, 4), rng.uniform(-4, 4), rng.choice("ABC"), rng.gauss(0, 2)) for _ in range(2100)]
     ids = [f"{columns[0][:2].upper()}{number}" for number in rng.sample(range(10000, 99999), len(rows))]
     truth = [rule(x, y, kind) for x, y, kind, _ in rows]
     seen = [rng.choice(classes) if rng.random() < 0.02 else label for label in truth]
@@ -97,7 +97,7 @@ def held_out_classes(seed: int, context: Context) -> Draft:
     header = ("id", *columns, "noise_floor")
     files = {"TRAIN": f"/work/{columns[0]}_train.csv", "TEST": f"/work/{columns[0]}_test.csv"}
     least, shift = 0.86, 'found["outcome"] = found["outcome"].shift(1).fillna(found["outcome"].iloc[-1])'
-    forest = placed(_FOREST, model="RandomForestClassifier", more="", **files)
+    forest = placed(_FOREST, model="ExtraTreesClassifier", more="", **files)
     boosted = placed(_FOREST, model="GradientBoostingClassifier", more='found = found.sort_values("id")', **files)
     line = placed(_STRAIGHT, columns=repr([*columns[:2], "noise_floor"]), **files)
     common = Counter(seen).most_common(1)[0][0]
@@ -106,7 +106,7 @@ def held_out_classes(seed: int, context: Context) -> Draft:
         family="held_out_classes",
         seed=seed,
         difficulty="hard",
-        instruction=f"{files['TRAIN']} holds 1000 labelled {subject}: an id, the measurements "
+        instruction=f"{files['TRAIN']} holds 1800 labelled {subject}: an id, the measurements "
         f"{', '.join(header[1:])} and the column outcome ({', '.join(classes)}; about two in a hundred labels are "
         "typing "
         "errors). Our logistic regression on those columns is hardly better than guessing. Please train something "
@@ -121,9 +121,9 @@ def held_out_classes(seed: int, context: Context) -> Draft:
         files=(
             TaskFile(
                 path=files["TRAIN"],
-                text=table((*header, "outcome"), [(*a, b) for a, b in zip(shown[:1000], seen, strict=False)]),
+                text=table((*header, "outcome"), [(*a, b) for a, b in zip(shown[:1800], seen, strict=False)]),
             ),
-            TaskFile(path=files["TEST"], text=table(header, shown[1000:])),
+            TaskFile(path=files["TEST"], text=table(header, shown[1800:])),
         ),
         solution=(program(forest),),
         right=(Variant(name="boosted_trees_sorted", commands=(program(boosted),)),),
@@ -168,7 +168,7 @@ def test_no_class_is_neglected(box):
         found.setdefault(outcome, []).append(given.get(name) == outcome)
     assert all(sum(hits) >= 0.7 * len(hits) for hits in found.values())
 """,
-            truth=dict(zip(ids[1000:], truth[1000:], strict=True)),
+            truth=dict(zip(ids[1800:], truth[1800:], strict=True)),
             least=least,
         ),
     )
