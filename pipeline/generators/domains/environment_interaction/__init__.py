@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.generators.domains.environment_interaction.daemons import calibrated_instrument, paced_process
 from pipeline.generators.domains.environment_interaction.places import cave_map, depot_robot
 from pipeline.generators.domains.environment_interaction.prompts import coin_kiosk, word_ladder
 from pipeline.generators.domains.environment_interaction.puzzles import disc_towers, lamp_panel, vault_combination
@@ -10,11 +11,13 @@ from pipeline.generators.drafts import Pack
 PACK = Pack(
     domain="environment_interaction",
     families={
+        "calibrated_instrument": calibrated_instrument,
         "cave_map": cave_map,
         "coin_kiosk": coin_kiosk,
         "depot_robot": depot_robot,
         "disc_towers": disc_towers,
         "lamp_panel": lamp_panel,
+        "paced_process": paced_process,
         "vault_combination": vault_combination,
         "word_ladder": word_ladder,
     },
