@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.generators.domains.qemu import images
+from pipeline.generators.domains.qemu import guest, images, machines
 from pipeline.generators.drafts import Pack
 
 PACK = Pack(
@@ -12,5 +12,11 @@ PACK = Pack(
         "backing_chain": images.backing_chain,
         "restore_snapshot": images.restore_snapshot,
         "changed_sectors": images.changed_sectors,
+        "guest_batch": guest.guest_batch,
+        "rescue_ramdisk": guest.rescue_ramdisk,
+        "memory_key": guest.memory_key,
+        "pci_inventory": machines.pci_inventory,
+        "boot_sector": machines.boot_sector,
+        "repair_boot": machines.repair_boot,
     },
 )

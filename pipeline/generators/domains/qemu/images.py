@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Sequence
 
-from pipeline.generators.domains.qemu import image_checks
+from pipeline.generators.domains.qemu import chains, image_checks
 from pipeline.generators.drafts import Context, Draft, chance, filled
 from pipeline.types import Variant
 
@@ -49,7 +49,8 @@ _TARGETS = {
     ),
     "qcow2": (
         "raw",
-        "Please pack the plain disk image `/work/in/{name}.raw` as /work/out/{name}.qcow2 for the archive: format qcow2, "
+        "Please pack the plain disk image `/work/in/{name}.raw` as /work/out/{name}.qcow2 for the archive: "
+        "format qcow2, "
         "version 3, 32 KiB clusters, no backing file, and all data clusters compressed with zlib (the default "
         "compression). What a guest sees must stay the same to the byte.",
         "qemu-img convert -c -f raw -O qcow2 -o cluster_size=32k in/{name}.raw out/{name}.qcow2",
@@ -136,7 +137,7 @@ def backing_chain(seed: int, context: Context) -> Draft:
     )
     names = {"base": first, "middle": second, "top": third}
     sums = {n: hashlib.sha256(d).hexdigest() for n, d in (("base", base), ("middle", middle), ("top", top))}
-    made = (
+    made: tuple[str, ...] = (
         "mkdir chain",
         f"qemu-img create -q -f qcow2 chain/{first}.qcow2 {size}",
         _written(f"chain/{first}.qcow2", layers[0]),
@@ -173,7 +174,7 @@ def backing_chain(seed: int, context: Context) -> Draft:
     )
 
 
-_CHAIN_JOBS = image_checks.CHAIN_JOBS
+_CHAIN_JOBS = chains.CHAIN_JOBS
 
 
 def _clusters(writes: Writes) -> set[int]:
@@ -213,12 +214,15 @@ def restore_snapshot(seed: int, context: Context) -> Draft:
         family="restore_snapshot",
         seed=seed,
         difficulty="hard" if kind in ("crc", "gaps") else "medium",
-        instruction=f"Our bookkeeping machine keeps its ledger on /work/books.qcow2 (2 MiB, no partition table): UTF-8 text "
-        f"in the 4096 bytes that start at byte 65536 of the disk, filled up with zero bytes. {_LEDGERS[kind]} A snapshot was "
+        instruction=f"Our bookkeeping machine keeps its ledger on /work/books.qcow2 (2 MiB, no partition "
+        f"table): UTF-8 text "
+        f"in the 4096 bytes that start at byte 65536 of the disk, filled up with zero bytes. {_LEDGERS[kind]} "
+        f"A snapshot was "
         "taken inside the image every evening, mon to sat, and somewhere during the week the ledger broke; do not "
         "trust a later one that looks right again, because it was built on a broken day. Find the last evening before "
         "the first broken ledger, make the disk's current contents those of that snapshot, delete every later snapshot "
-        "and keep the earlier ones (and that one), then take one more snapshot called `restored` of the result. Keep the file "
+        "and keep the earlier ones (and that one), then take one more snapshot called `restored` of the "
+        "result. Keep the file "
         "name and the format, and leave the image readable for the tools of the hypervisor.",
         setup=(*steps, "rm /tmp/l"),
         solution=(
@@ -245,11 +249,14 @@ def restore_snapshot(seed: int, context: Context) -> Draft:
 _PAYEES = ("rent", "paper", "tea", "server", "post", "travel", "licence", "repair")
 _LEDGERS = {
     "total": "Each line is `payee;cents`, the last line is `TOTAL;` and the sum of all cents above it.",
-    "crc": "Each line is `payee;cents;check`, where check is the CRC-32 (as in zlib, eight lower-case hex digits) of the text before its "
+    "crc": "Each line is `payee;cents;check`, where check is the CRC-32 (as in zlib, eight lower-case hex "
+    "digits) of the text before its "
     "second semicolon.",
-    "gaps": "Each line is `number;payee;cents;balance`: numbers count up from 1 without a gap, and the balance is the running sum "
+    "gaps": "Each line is `number;payee;cents;balance`: numbers count up from 1 without a gap, and the "
+    "balance is the running sum "
     "of the cents up to and including the line.",
-    "double": "Each line is `number;debit or credit;payee;cents` with positive cents; every number stands on exactly two lines, "
+    "double": "Each line is `number;debit or credit;payee;cents` with positive cents; every number stands on "
+    "exactly two lines, "
     "one debit and one credit, of equal cents.",
 }
 
@@ -277,11 +284,15 @@ def changed_sectors(seed: int, context: Context) -> Draft:
     as_json = seed % 2 == 0
     expected = _ranges(differing, kinds)
     script = image_checks.DIFFERENCE.replace("AS_JSON", str(as_json))
-    convert = f"qemu-img convert -f {old_format} -O raw old.{old_format} /tmp/a && qemu-img convert -f {new_format} -O raw new.{new_format} /tmp/b"
+    convert = " && ".join(
+        f"qemu-img convert -f {image_format} -O raw {name}.{image_format} /tmp/{copy}"
+        for name, image_format, copy in (("old", old_format, "a"), ("new", new_format, "b"))
+    )
     form = (
         'a JSON array in /work/changes.json of objects {"first": n, "count": n, "kind": "written" or "cleared"}'
         if as_json
-        else "a CSV file /work/changes.csv with the header first,count,kind and one line per run (kind is written or cleared)"
+        else "a CSV file /work/changes.csv with the header first,count,kind and one line per run "
+        "(kind is written or cleared)"
     )
     target = "changes.json" if as_json else "changes.csv"
     return Draft(
@@ -290,9 +301,11 @@ def changed_sectors(seed: int, context: Context) -> Draft:
         difficulty="medium",
         language="python",
         instruction=f"Incremental backups need a list of what changed on a disk between /work/old.{old_format} and "
-        f"/work/new.{new_format}. Compare what the guest sees, not the files: sector numbers count 512-byte sectors from 0 on the "
+        f"/work/new.{new_format}. Compare what the guest sees, not the files: sector numbers count 512-byte "
+        f"sectors from 0 on the "
         f"virtual disk. Give me {form}. A run is a longest stretch of neighbouring differing sectors of the same kind: "
-        "cleared when the new sector is all zero bytes, otherwise written (so a cleared and a written neighbour are two runs). Order "
+        "cleared when the new sector is all zero bytes, otherwise written (so a cleared and a written "
+        "neighbour are two runs). Order "
         "the runs by their first sector, leave out sectors whose bytes are the same even if a tool stored them again, "
         "and do not modify the two images.",
         setup=(
