@@ -25,6 +25,7 @@ LONGEST_S = 2.0
 
 def files(seen: set[str]) -> Iterator[tuple[str, int]]:
     """Path and size of every regular file of the image's own folders, those of the task first."""
+    own = os.lstat("/").st_dev
     waiting = [root for root in dict.fromkeys((*reversed(ROOTS), WANTED["workdir"]))]
     while waiting:
         folder = waiting.pop()
@@ -32,6 +33,9 @@ def files(seen: set[str]) -> Iterator[tuple[str, int]]:
             continue
         seen.add(folder)
         try:
+            # What else is mounted, the interpreter that runs this among it, is no part of the image.
+            if os.lstat(folder).st_dev != own:
+                continue
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
         except OSError:

@@ -22,6 +22,7 @@ PROBE = Path(__file__).with_name("image_probe.py")
 TIMEOUT_S = 120
 MIN_ANSWER_BYTES = 16
 MIN_COMMAND_CHARACTERS = 20
+MIN_LINE_CHARACTERS = 60
 MEMORY_MB = 2048
 ABOUT_GIT = re.compile(r"\b(?:git|commits?|committed|branch(?:es)?|repository|repo)\b", re.IGNORECASE)
 
@@ -66,9 +67,14 @@ def _answers(outputs: Outputs) -> dict[str, bytes]:
 
 
 def _lines(solution: tuple[str, ...]) -> list[str]:
-    """Single lines of the commands that are long enough to say something."""
-    lines = {line.strip() for step in solution for line in step.split("\n")}
-    return sorted(line for line in lines if len(line) >= MIN_COMMAND_CHARACTERS and " " in line)
+    """Commands, documents in them, and single lines, as far as they are long enough to be nobody else's."""
+    found = {step.strip() for step in solution}
+    for step in solution:
+        head, marked, rest = step.partition("<<")
+        body = rest.split("\n")[1:-1] if marked else []
+        found.add("\n".join(body).strip())
+        found |= {line.strip() for line in [*head.split("\n"), *body] if len(line.strip()) >= MIN_LINE_CHARACTERS}
+    return sorted(text for text in found if len(text) >= MIN_COMMAND_CHARACTERS and " " in text)
 
 
 def _blob(content: bytes) -> str:
