@@ -6,17 +6,20 @@ from pipeline.generators.domains.environment_interaction.daemons import calibrat
 from pipeline.generators.domains.environment_interaction.places import cave_map, depot_robot
 from pipeline.generators.domains.environment_interaction.prompts import coin_kiosk, word_ladder
 from pipeline.generators.domains.environment_interaction.puzzles import disc_towers, lamp_panel, vault_combination
+from pipeline.generators.domains.environment_interaction.screens import airport_ticks, message_board
 from pipeline.generators.drafts import Pack
 
 PACK = Pack(
     domain="environment_interaction",
     families={
+        "airport_ticks": airport_ticks,
         "calibrated_instrument": calibrated_instrument,
         "cave_map": cave_map,
         "coin_kiosk": coin_kiosk,
         "depot_robot": depot_robot,
         "disc_towers": disc_towers,
         "lamp_panel": lamp_panel,
+        "message_board": message_board,
         "paced_process": paced_process,
         "vault_combination": vault_combination,
         "word_ladder": word_ladder,

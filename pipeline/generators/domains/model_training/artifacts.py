@@ -234,10 +234,12 @@ def few_bits(seed: int, context: Context) -> Draft:
     other = "int(math.copysign(math.floor(abs(v) + 0.5), v))" if half_even else "round(v)"
     given = {"scale": scale, "low": str(low), "high": str(top)}
     good = placed(_QUANTISE, round=rounding, **given)
+    # An asymmetric scheme has no true halves.
+    near = good.replace("/ 255", "/ 256") if seed % 4 == 2 else placed(_QUANTISE, round=other, **given)
     cut = placed(_QUANTISE, round="int(v)", **given)
     expected = {name: _quantised(matrix, seed % 4, low, top, half_even) for name, matrix in layers.items()}
     per_other = placed(
-        _QUANTISE, round=rounding, **{**given, "scale": _SCHEMES[(seed + 1) % 2][1].replace("127", str(top))}
+        _QUANTISE, round=rounding, **{**given, "scale": _SCHEMES[0 if seed % 4 == 1 else 1][1].replace("127", str(top))}
     )
     return Draft(
         family="few_bits",

@@ -222,8 +222,12 @@ def cut_off(seed: int, context: Context) -> Draft:
         ),
         weak=(
             Variant(
-                name="plain_f1",
-                commands=(program(placed(_CUT, worth=_USUAL if aim != "x" else "", pick="max", tie="", compare=">=")),),
+                name="another_aim",
+                commands=(
+                    program(
+                        placed(_CUT, worth="(r,)" if aim == "recall" else _USUAL, pick="max", tie="", compare=">=")
+                    ),
+                ),
             ),
             Variant(name="strictly_above", commands=(program(good.replace(">= cut]", "> cut]")),)),
             Variant(
