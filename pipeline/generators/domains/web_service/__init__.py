@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pipeline.generators.domains.web_service.balancers import balancer
 from pipeline.generators.domains.web_service.bookings import bookings
+from pipeline.generators.domains.web_service.downloads import downloads
 from pipeline.generators.domains.web_service.hooks import webhook_receiver
 from pipeline.generators.domains.web_service.links import link_report
 from pipeline.generators.domains.web_service.lookups import status_lookup
@@ -30,5 +31,6 @@ PACK = Pack(
         "link_report": link_report,
         "status_lookup": status_lookup,
         "repair": repair,
+        "downloads": downloads,
     },
 )
