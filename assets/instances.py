@@ -40,6 +40,7 @@ def instances(
         options,
         build=bench.build,
         push=bench.push,
+        model=shop.model(),
     )
     select(shop.store())
     decontaminate(shop.store(), shop.settings.decontamination, shop.folder, options)

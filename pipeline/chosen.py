@@ -7,8 +7,10 @@ from pipeline.tables import Store
 
 
 def chosen_rows(store: Store) -> list[Row]:
-    """Rows of the table instances. Raises TableDamaged."""
+    """Rows of the table instances, each instance once, sorted by its id. Raises TableDamaged."""
     selected = {row["instance_id"] for row in to_rows(store.current("selections")) if row["selected"]}
     dropped = {row["instance_id"] for row in to_rows(store.current("contaminations")) if row["decision"] == "drop"}
     good = selected - dropped
-    return [row for row in to_rows(store.current("instances")) if row["admitted"] and row["instance_id"] in good]
+    # Made again by another version of a pack, a task that is the same has the same id.
+    rows = {str(row["instance_id"]): row for row in to_rows(store.current("instances")) if row["admitted"]}
+    return [rows[instance_id] for instance_id in sorted(rows) if instance_id in good]

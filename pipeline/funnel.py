@@ -47,7 +47,7 @@ SELECT (SELECT count(DISTINCT repository_id) FROM listings),
        (SELECT count(DISTINCT repository_id) FROM image_builds WHERE smoke_ok),
        (SELECT list_sort(list(DISTINCT r.language)) FROM repositories r
           JOIN image_builds b USING (repository_id) WHERE b.smoke_ok AND r.source <> '{CONTEXT}'),
-       (SELECT count(*) FROM instances WHERE instance_id IS NOT NULL),
+       (SELECT count(DISTINCT instance_id) FROM instances),
        (SELECT count(*) FROM selections WHERE selected
            AND instance_id NOT IN (SELECT instance_id FROM contaminations WHERE decision = 'drop')),
        (SELECT count(*) FROM trajectories WHERE trajectory_id IS NOT NULL),

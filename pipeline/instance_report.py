@@ -83,6 +83,7 @@ SELECT i.instance_id, i.repository_id, i.generator, i.domain, i.language, i.fami
   FROM instances i LEFT JOIN selections s USING (instance_id)
   LEFT JOIN (SELECT DISTINCT instance_id FROM contaminations WHERE decision = 'drop') c USING (instance_id)
  WHERE i.instance_id IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY i.instance_id ORDER BY i.admitted DESC) = 1
 """
 _WHOLE = """
 SELECT count(*), count(*) FILTER (admitted), count(*) FILTER (flake_rate > 0),

@@ -29,7 +29,9 @@ from pipeline.curation.dedup import (
 from pipeline.generators.choice import generators_for
 from pipeline.generators.documented import DocumentedConfig
 from pipeline.generators.domain_tasks import Build, DomainsConfig
+from pipeline.generators.llm import Llm, LlmConfig
 from pipeline.generators.protocol import Candidate, GeneratorInput
+from pipeline.llm.protocol import ChatModel
 from pipeline.types import Record, Repository, TaskInstance, Variant
 from sandbox.errors import VerifierBroken
 from sandbox.protocol import Backend
@@ -45,6 +47,8 @@ class InstancesConfig(AdmissionConfig):
 
     documented: DocumentedConfig = DocumentedConfig()
     domains: DomainsConfig = DomainsConfig()
+    llm: LlmConfig | None = None
+    """Tasks that the model of `[model]` writes from each repository; None for none."""
     per_repository: int = Field(default=8, gt=0)
     """Most admitted instances of one repository of the world."""
     per_family: int = Field(default=4, gt=0)
@@ -79,16 +83,20 @@ def make_instances(
     config: InstancesConfig | None = None,
     *,
     build: Build,
+    model: ChatModel | None = None,
 ) -> list[InstanceRow]:
     """All rows of one repository, in the order of the generators. Tasks with images of their own get them by `build`.
 
-    Raises SandboxUnavailable and ImageMissing when the machinery fails, ItemRejected when the image or the tree
-    cannot be worked with at all.
+    `model` writes tasks where the configuration asks for it. Raises SandboxUnavailable, ImageMissing and
+    ModelUnavailable when the machinery fails, ItemRejected when the image or the tree cannot be worked with at all.
     """
     config = config or InstancesConfig()
     given = GeneratorInput(repository=repository, tree=tree, image_digest=image_digest)
     admitting = _Admitting(backend, config)
-    generators = generators_for(repository, build, documented=config.documented, domains=config.domains)
+    written = Llm(model, admitting.admit, config.llm) if model is not None and config.llm is not None else None
+    generators = generators_for(
+        repository, build, documented=config.documented, domains=config.domains, written=written
+    )
     try:
         candidates = [c for g in generators for c in g.instances(given, lambda: backend.start(image_digest, Limits()))]
         rows = admitting.rows(repository.repository_id, candidates)

@@ -10,11 +10,19 @@ from pipeline.types import TASKS, Repository
 
 
 def generators_for(
-    repository: Repository, build: Build, *, documented: DocumentedConfig, domains: DomainsConfig
+    repository: Repository,
+    build: Build,
+    *,
+    documented: DocumentedConfig,
+    domains: DomainsConfig,
+    written: Generator | None = None,
 ) -> tuple[Generator, ...]:
-    """The packs for the material of a domain, the folder itself for a task, what is documented for all others."""
+    """The packs for the material of a domain, the folder itself for a task, what is documented for all others.
+
+    For these others also `written`, the generator that asks a model, where there is one.
+    """
     if repository.domain is not None:
         return (Domains(build, domains),)
     if repository.source == TASKS:
         return (TaskFolders(),)
-    return (Documented(documented),)
+    return (Documented(documented), written) if written is not None else (Documented(documented),)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipeline.checkout import Tree
 from pipeline.contexts import context_ids
-from pipeline.generators.drafts import Context, Draft, Pack, pack_of
+from pipeline.generators.drafts import Context, Draft, Pack, pack_of, pack_sha256
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
 from pipeline.types import Domain, Record, TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable
@@ -81,7 +81,8 @@ class Domains:
             context_ids=context_ids(tree, domain, draft.contexts),
             provenance={
                 "document": place,
-                "pack": given.repository.commit,
+                "material": given.repository.commit,
+                "pack_sha256": pack_sha256(domain),
                 "domain_image": given.image_digest,
                 "contexts": ", ".join(draft.contexts),
             },

@@ -6,11 +6,13 @@ context of the domain; domain_tasks.py gives them images, pipeline/instances.py 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -100,6 +102,14 @@ def pack_of(domain: Domain) -> Pack:
     """The pack of a domain. Raises ModuleNotFoundError when there is none."""
     found: Pack = importlib.import_module(f"pipeline.generators.domains.{domain}").PACK
     return found
+
+
+def pack_sha256(domain: Domain) -> str:
+    """Names the code of a pack: its tasks are made anew when it changes. Raises ModuleNotFoundError."""
+    module = importlib.import_module(f"pipeline.generators.domains.{domain}")
+    path = Path(str(module.__file__))
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def chance(domain: str, family: str, seed: int) -> random.Random:

@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.chosen import chosen_rows
+from pipeline.errors import ConfigurationError
 from pipeline.generators.domain_tasks import Build
+from pipeline.generators.drafts import pack_sha256
 from pipeline.instances import InstanceRow, InstancesConfig, make_instances, select_different
+from pipeline.llm.protocol import ChatModel
 from pipeline.rows import instance_of, instance_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.building import Built
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
-from pipeline.types import TaskInstance
+from pipeline.types import TaskInstance, content_id
 from sandbox.locks import exclusive
 from sandbox.protocol import Backend
 
@@ -30,16 +34,20 @@ def generate(
     *,
     build: Build,
     push: Callable[[str], str] | None = None,
+    model: ChatModel | None = None,
 ) -> StageReport:
     """Rows in `instances` for each image: admitted tasks, rejected ones, and documented places that gave none.
 
-    `build` makes images that tasks have of their own, `push` sends those of admitted ones to a registry.
+    `build` makes images that tasks have of their own, `push` sends those of admitted ones to a registry, `model` writes
+    tasks. Raises ConfigurationError when the configuration asks for a model and there is none.
     """
+    if config.llm is not None and model is None:
+        raise ConfigurationError("[instances.llm] asks for tasks of a model; name its server in [model]")
 
     def work(item: Built) -> Outcome:
         repository, checkout = item.fetched
         tree = trees / f"{checkout.tree_sha256}.tar"
-        made = make_instances(repository, tree, item.image_digest, backend, config, build=build)
+        made = make_instances(repository, tree, item.image_digest, backend, config, build=build, model=model)
         own = {one.instance.image_digest for one in made if one.admitted and one.instance} - {item.image_digest}
         if push is not None:
             for digest in sorted(own):
@@ -49,7 +57,7 @@ def generate(
     def failed_rows(item: Built, failure: Failure) -> Mapping[str, Sequence[Row]]:
         return {"instances": [_place(item) | {"admitted": False}]}
 
-    batch = [Item(_key(item), item) for item in items]
+    batch = [Item(_key(item, config, model), item) for item in items]
     return over_items("instances", batch, work, store=store, failed_rows=failed_rows, options=options)
 
 
@@ -87,22 +95,21 @@ def select(store: Store) -> None:
 
 
 def selected(store: Store, items: Sequence[Built]) -> list[TaskInstance]:
-    """The admitted instances in these images that are no near copies, sorted by id."""
+    """The chosen instances that were made in these images, sorted by id."""
     images = {item.image_digest for item in items}
-    good = {row["instance_id"] for row in to_rows(store.current("selections")) if row["selected"]}
-    rows = {
-        str(row["instance_id"]): row
-        for row in to_rows(store.current("instances"))
-        if row["admitted"]
-        and row["instance_id"] in good
-        and (row["repository_image_digest"] or row["image_digest"]) in images
-    }
-    return [instance_of(rows[instance_id]) for instance_id in sorted(rows)]
+    rows = chosen_rows(store)
+    return [instance_of(row) for row in rows if (row["repository_image_digest"] or row["image_digest"]) in images]
 
 
-def _key(item: Built) -> str:
-    digest = item.image_digest.removeprefix("sha256:")
-    return f"{item.fetched.repository.repository_id}/{digest[:_DIGEST_DIGITS]}"
+def _key(item: Built, config: InstancesConfig, model: ChatModel | None) -> str:
+    """What decides which tasks are made: repository and image, the pack of a domain, the model that writes."""
+    repository = item.fetched.repository
+    parts = [repository.repository_id, item.image_digest.removeprefix("sha256:")[:_DIGEST_DIGITS]]
+    if repository.domain is not None:
+        parts.append(pack_sha256(repository.domain)[:_DIGEST_DIGITS])
+    elif config.llm is not None and model is not None:
+        parts.append(content_id("model", model.name, config.llm.model_dump()))
+    return "/".join(parts)
 
 
 def _place(item: Built) -> Row:
