@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pipeline.generators.domains.environment_interaction.daemons import calibrated_instrument, paced_process
-from pipeline.generators.domains.environment_interaction.places import cave_map, depot_robot
+from pipeline.generators.domains.environment_interaction.depot import depot_robot
+from pipeline.generators.domains.environment_interaction.lamps import lamp_panel
+from pipeline.generators.domains.environment_interaction.places import cave_map
 from pipeline.generators.domains.environment_interaction.prompts import coin_kiosk, word_ladder
-from pipeline.generators.domains.environment_interaction.puzzles import disc_towers, lamp_panel, vault_combination
+from pipeline.generators.domains.environment_interaction.puzzles import disc_towers, vault_combination
 from pipeline.generators.domains.environment_interaction.screens import airport_ticks, message_board
 from pipeline.generators.drafts import Pack
 

@@ -216,8 +216,13 @@ note("begun pace=" + pace())
 while True:
     signal.pause()
 '''
-_WAIT = 'w() { for i in $(seq 100); do test "$(grep -c . /var/log/pacer.journal)" -ge $1 && return; sleep 0.05; done; return 1; }'
-_EVENT = {"lap": "{mark}", "pace": "{load}", "woken": "STOP", "left": "{end}"}
+_WAIT = """w() {
+    for i in $(seq 100); do
+        test "$(grep -c . /var/log/pacer.journal)" -ge $1 && return
+        sleep 0.05
+    done
+    return 1
+}"""
 
 
 def paced_process(seed: int, context: Context) -> Draft:
@@ -237,7 +242,7 @@ def paced_process(seed: int, context: Context) -> Draft:
         ["lap", "woken", "woken", "pace", "lap"],
     )[seed % 4]
     again = rng.randint(100, 200)
-    sed = f"sed -i 's/^pace=.*/pace={{}}/' /etc/pacer.conf"
+    sed = "sed -i 's/^pace=.*/pace={{}}/' /etc/pacer.conf"
     words = {
         "lap": "one lap",
         "pace": f"the pace changed to {new} in /etc/pacer.conf and re-read by the process",

@@ -320,7 +320,8 @@ def _climbed(begin: str, words: list[str], rule: str) -> dict[str, str]:
         word = queue.popleft()
         for pattern in _patterns(word, rule):
             for new in patterns.get(pattern, []):
-                if new not in before:
+                # Two words that a letter less makes equal are no neighbours.
+                if new not in before and (pattern[0] != "-" or pattern[1:] in (word, new)):
                     before[new] = word
                     queue.append(new)
     return before

@@ -24,14 +24,21 @@ for c in labels:
     f = 2 * p * r / (p + r) if p + r else 0.0
     report["classes"][c] = {"precision": round(p, 4), "recall": round(r, 4), "f1": round(f, 4), "support": real}
 report["accuracy"] = round(sum(t == s for t, s in pairs) / len(pairs), 4)
-report["macro_f1"] = round(sum(2 * v["tp"] / v["n"] if v["n"] else 0 for v in (
-    {"tp": sum(t == c == s for t, s in pairs), "n": sum((t == c) + (s == c) for t, s in pairs)} for c in labels)) / len(labels), 4)
+def f1(c):
+    return 2 * sum(t == c == s for t, s in pairs) / sum((t == c) + (s == c) for t, s in pairs)
+report["macro_f1"] = round(sum(map(f1, labels)) / len(labels), 4)
 json.dump(report, open("/work/report.json", "w"), indent=1)
 """
 _READERS = {
-    "csv": 'import csv\nfor row in csv.DictReader(open("/work/answers.csv")):\n    pairs.append((row["gold"], row["guess"]))',
-    "jsonl": 'for line in open("/work/answers.jsonl"):\n    row = json.loads(line)\n    pairs.append((row["gold"], row["guess"]))',
-    "tsv": 'for line in list(open("/work/answers.tsv"))[1:]:\n    _, g, s = line.split()\n    pairs.append((g, "" if s == "-" else s))',
+    "csv": """import csv
+for row in csv.DictReader(open("/work/answers.csv")):
+    pairs.append((row["gold"], row["guess"]))""",
+    "jsonl": """for line in open("/work/answers.jsonl"):
+    row = json.loads(line)
+    pairs.append((row["gold"], row["guess"]))""",
+    "tsv": """for line in list(open("/work/answers.tsv"))[1:]:
+    _, g, s = line.split()
+    pairs.append((g, "" if s == "-" else s))""",
 }
 
 
@@ -63,7 +70,7 @@ def class_report(seed: int, context: Context) -> Draft:
     path = f"/work/answers.{form}"
     good = placed(_REPORT, read=_READERS[form])
     skipped = good.replace("labels = sorted", "pairs = [p for p in pairs if p[1]]\nlabels = sorted")
-    weighted = good.replace(")) / len(labels), 4)", ")) / (len(labels) + 1), 4)")
+    weighted = good.replace("labels)) / len(labels), 4)", "labels)) / (len(labels) + 1), 4)")
     return Draft(
         family="class_report",
         seed=seed,
@@ -214,7 +221,7 @@ def cut_off(seed: int, context: Context) -> Draft:
                     program(
                         good.replace(
                             'csv.DictReader(open("/work/today.csv"))',
-                            '(dict(zip(("id", "score"), line.split(","))) for line in open("/work/today.csv") if line[0] == "t")',
+                            '(dict(zip(("id", "score"), r.split(","))) for r in open("/work/today.csv") if r[0] == "t")',
                         )
                     ),
                 ),

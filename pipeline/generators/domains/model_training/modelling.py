@@ -58,7 +58,8 @@ net = min(fits, key=lambda f: f.loss_)
 one, two = net.coefs_
 units = [{"in": [float(v) for v in w], "bias": float(b), "out": float(o)}
          for w, b, o in zip(one.T, net.intercepts_[0], two[:, 0])]
-json.dump({"activation": "@KIND@", "units": units, "bias": float(net.intercepts_[1][0])}, open("/work/network.json", "w"))
+bias = float(net.intercepts_[1][0])
+json.dump({"activation": "@KIND@", "units": units, "bias": bias}, open("/work/network.json", "w"))
 """
 _ONE_LINE = """
 import json
@@ -75,7 +76,7 @@ json.dump({"activation": "@KIND@", "units": units, "bias": b}, open("/work/netwo
 def network_as_json(seed: int, context: Context) -> Draft:
     """A small network whose weights are handed over, and run by the verifier."""
     rng = chance(DOMAIN, "network_as_json", seed)
-    shape, plane, kind, most = _NETS[seed % len(_NETS)]
+    _, plane, kind, most = _NETS[seed % len(_NETS)]
     turn, stretch = rng.uniform(0.2, 1.2), rng.uniform(0.8, 1.4)
 
     def point() -> tuple[float, float, int]:
@@ -112,7 +113,7 @@ def network_as_json(seed: int, context: Context) -> Draft:
             Variant(name="inputs_swapped", commands=(program(swapped),)),
             Variant(
                 name="output_bias_forgotten",
-                commands=(program(good.replace("float(net.intercepts_[1][0])}", "-9.5}")),),
+                commands=(program(good.replace("bias = float(net.intercepts_[1][0])", "bias = -9.5")),),
             ),
         ),
         verifier=filled(

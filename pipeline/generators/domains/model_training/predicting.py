@@ -1,4 +1,4 @@
-"""Families whose result is judged on rows nobody saw: predictions for held-out data, and a network that is run there."""
+"""Families whose result is judged on rows nobody saw: predictions for held-out data, and a network that runs there."""
 
 from __future__ import annotations
 
