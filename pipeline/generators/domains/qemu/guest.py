@@ -139,7 +139,7 @@ def _picked(rng: random.Random, columns: list[str], rows: _Rows, text: str) -> t
     step = rng.randint(7, 13)
     lines = text.splitlines()
     picked = [lines[n - 1].upper()[::-1] for n in range(step, len(lines) + 1, step)]
-    return f"sed -n '0~{step}p' penguins.csv | tr a-z A-Z | rev\n", "".join(f"{line}\n" for line in picked)
+    return f"awk 'NR % {step} == 0' penguins.csv | tr a-z A-Z | rev\n", "".join(f"{line}\n" for line in picked)
 
 
 _JOBS: Sequence[_Job] = (_counted, _weighed, _chained, _picked)

@@ -91,7 +91,7 @@ def said(sector, given, disk):
     drive = ["-drive", f"file={disk},format=raw,if=ide"]
     command = ["qemu-system-x86_64", *MACHINE, *END, *drive]
     try:
-        done = subprocess.run(command, timeout=20, stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run(command, timeout=10, stdin=subprocess.DEVNULL, capture_output=True)
     except subprocess.TimeoutExpired:
         return "no end", b""
     return done.returncode, done.stdout
@@ -105,8 +105,13 @@ def test_it_is_a_boot_sector(box):
 
 def test_it_answers_other_inputs(box, tmp_path):
     sector = box.read("/work/boot.bin")
-    answers = [said(sector, given, tmp_path / f"disk{n}") for n, given in enumerate(INPUTS)]
-    assert answers == [(1, f"{answer}\\r\\n".encode()) for answer in ANSWERS]
+    assert sector[510:] == b"\\x55\\xaa"
+    right = []
+    for number, (given, answer) in enumerate(zip(INPUTS, ANSWERS, strict=True)):
+        right.append(said(sector, given, tmp_path / f"disk{number}") == (1, f"{answer}\\r\\n".encode()))
+        if not right[-1]:
+            break
+    assert right == [True] * len(INPUTS)
 """
 
 
@@ -275,7 +280,7 @@ BOOT_JOBS: Sequence[BootJob] = (
     ),
 )
 
-CMDLINE = "console=ttyS0 rdinit=/init panic=-1\n"
+CMDLINE = "console=ttyS0 rdinit=/init panic=-1 no_timer_check\n"
 
 RC = """#!/bin/sh
 # The duty of this machine.
