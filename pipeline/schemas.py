@@ -181,7 +181,6 @@ _INSTANCES: dict[str, pa.DataType] = {
     "repository_image_digest": _TEXT,
     "right": _VARIANTS,
     "weak": _VARIANTS,
-    "review": _TEXTS,
 }
 
 _SELECTIONS: dict[str, pa.DataType] = {
