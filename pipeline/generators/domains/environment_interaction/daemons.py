@@ -183,6 +183,7 @@ _PACER = '''#!/usr/bin/env python3
 import hashlib
 import os
 import signal
+import time
 
 KEY, JOURNAL = "@KEY@", "/var/log/pacer.journal"
 lines = []
@@ -214,11 +215,12 @@ with open("/run/pacer.pid", "w") as pid:
     pid.write(f"{os.getpid()}\\n")
 note("begun pace=" + pace())
 while True:
-    signal.pause()
+    # A signal between two looks is noted at the next one.
+    time.sleep(0.05)
 '''
 _WAIT = """w() {
-    for i in $(seq 100); do
-        test "$(grep -c . /var/log/pacer.journal)" -ge $1 && return
+    for i in $(seq 400); do
+        test "$(grep -c . /var/log/pacer.journal 2> /dev/null || echo 0)" -ge $1 && return
         sleep 0.05
     done
     return 1

@@ -95,7 +95,9 @@ def penguin_groups(seed: int, context: Context) -> Draft:
             break
     given = {"columns": repr(columns), "near": near, "centre": centre, "after": after}
     good = placed(_GROUPS, prepare=prepare, **given)
-    swapped = placed(_GROUPS, prepare=prepare, **{**given, "near": _EUCLID if near != _EUCLID else _KINDS[1][3]})
+    # One column outweighs the other in the second kind: there the distance alone changes nothing.
+    mistaken = {"centre": "own.mean(0)"} if seed % 4 == 1 else {"near": _EUCLID if near != _EUCLID else _KINDS[1][3]}
+    swapped = placed(_GROUPS, prepare=prepare, **{**given, **mistaken})
     other = "x = x" if prepare else "x = (x - x.mean(0)) / x.std(0)"
     return Draft(
         family="penguin_groups",
@@ -128,7 +130,7 @@ def penguin_groups(seed: int, context: Context) -> Draft:
                 commands=(program(good.replace("if old is not None and (near == old).all()", "if rounds == 1")),),
             ),
             Variant(name="scaled_otherwise", commands=(program(placed(_GROUPS, prepare=other, **given)),)),
-            Variant(name="other_distance", commands=(program(swapped),)),
+            Variant(name="other_rule", commands=(program(swapped),)),
         ),
         verifier=filled(
             """

@@ -221,7 +221,7 @@ def cut_off(seed: int, context: Context) -> Draft:
                     program(
                         good.replace(
                             'csv.DictReader(open("/work/today.csv"))',
-                            '(dict(zip(("id", "score"), r.split(","))) for r in open("/work/today.csv") if r[0] == "t")',
+                            '(dict(zip(("id", "score"), r.split(","))) for r in open("today.csv") if r[0] == "t")',
                         )
                     ),
                 ),

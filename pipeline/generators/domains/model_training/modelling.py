@@ -76,7 +76,7 @@ json.dump({"activation": "@KIND@", "units": units, "bias": b}, open("/work/netwo
 def network_as_json(seed: int, context: Context) -> Draft:
     """A small network whose weights are handed over, and run by the verifier."""
     rng = chance(DOMAIN, "network_as_json", seed)
-    _, plane, kind, most = _NETS[seed % len(_NETS)]
+    shape, plane, kind, most = _NETS[seed % len(_NETS)]
     turn, stretch = rng.uniform(0.2, 1.2), rng.uniform(0.8, 1.4)
 
     def point() -> tuple[float, float, int]:
@@ -87,6 +87,8 @@ def network_as_json(seed: int, context: Context) -> Draft:
 
     train, hidden = [point() for _ in range(900)], [point() for _ in range(400)]
     good = placed(_NETWORK, kind=kind, units=str(most))
+    # A disc is the same after its axes were swapped.
+    unbiased = good.replace('"bias": float(b)', '"bias": 0.0')
     swapped = good.replace('"in": [float(v) for v in w]', '"in": [float(v) for v in w[::-1]]')
     formula = {"tanh": "tanh(s)", "relu": "max(0, s)"}[kind]
     return Draft(
@@ -110,10 +112,10 @@ def network_as_json(seed: int, context: Context) -> Draft:
         right=(Variant(name="fewer_units", commands=(program(placed(_NETWORK, kind=kind, units=str(most - 3))),)),),
         weak=(
             Variant(name="straight_cut", commands=(program(placed(_ONE_LINE, kind=kind)),)),
-            Variant(name="inputs_swapped", commands=(program(swapped),)),
+            Variant(name="exported_wrongly", commands=(program(unbiased if shape == "disc" else swapped),)),
             Variant(
-                name="output_bias_forgotten",
-                commands=(program(good.replace("bias = float(net.intercepts_[1][0])", "bias = -9.5")),),
+                name="classes_mixed_up",
+                commands=(program(good.replace('"out": float(o)', '"out": -float(o)')),),
             ),
         ),
         verifier=filled(

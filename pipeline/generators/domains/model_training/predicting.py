@@ -216,8 +216,8 @@ def mixed_units(seed: int, context: Context) -> Draft:
     largest = round(slope * 5.0, 2)
     good = placed(_FIT, factors=repr(_FACTORS), quantity=quantity, target=target)
     blind = placed(_FIT, factors=repr(dict.fromkeys(_FACTORS, 1)), quantity=quantity, target=target)
-    trees = good.replace("LinearRegression()", "GradientBoostingRegressor(n_estimators=300, random_state=1)").replace(
-        "sklearn.linear_model import LinearRegression", "sklearn.ensemble import GradientBoostingRegressor"
+    flat = good.replace('for zone in sorted(set(frame["zone"])):', "for zone in ():").replace(
+        'pd.get_dummies(frame["zone"]).astype(float)', "pd.DataFrame(index=frame.index)"
     )
     mean = good.replace("model.predict(features(test)).round(3)", f'train["{target}"].mean()')
     names = f"two units, written after the number ({_pair(past)})"
@@ -251,10 +251,7 @@ def mixed_units(seed: int, context: Context) -> Draft:
         weak=(
             Variant(name="units_ignored", commands=(program(blind),)),
             Variant(name="average_of_the_past", commands=(program(mean),)),
-            Variant(
-                name="trees_on_bare_numbers",
-                commands=(program(trees.replace(repr(_FACTORS), repr(dict.fromkeys(_FACTORS, 1)))),),
-            ),
+            Variant(name="zones_ignored", commands=(program(flat),)),
         ),
         verifier=filled(
             """
