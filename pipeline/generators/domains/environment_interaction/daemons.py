@@ -244,7 +244,7 @@ def paced_process(seed: int, context: Context) -> Draft:
         ["lap", "woken", "woken", "pace", "lap"],
     )[seed % 4]
     again = rng.randint(100, 200)
-    sed = "sed -i 's/^pace=.*/pace={{}}/' /etc/pacer.conf"
+    sed = "sed -i 's/^pace=.*/pace={}/' /etc/pacer.conf"
     words = {
         "lap": "one lap",
         "pace": f"the pace changed to {new} in /etc/pacer.conf and re-read by the process",
