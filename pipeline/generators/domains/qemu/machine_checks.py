@@ -307,9 +307,9 @@ find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0 | gzip -n | cat /opt/gue
 """
 
 RUN = """#!/bin/bash
-# Runs the machine until it ends, at most 30 seconds.
+# Runs the machine until it ends, at most 20 seconds.
 cd "$(dirname "$0")"
-timeout 30 qemu-system-x86_64 -M pc -m 96 -nodefaults -display none -no-reboot -serial file:serial.log \\
+timeout 20 qemu-system-x86_64 -M pc -m 96 -nodefaults -display none -no-reboot -serial file:serial.log \\
     -kernel /opt/guest/vmlinuz -initrd initrd.gz -append "$(cat cmdline)" \\
     -drive file=data.img,format=raw,if=virtio < /dev/null
 """
