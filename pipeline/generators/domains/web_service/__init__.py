@@ -14,6 +14,7 @@ from pipeline.generators.domains.web_service.lookups import status_lookup
 from pipeline.generators.domains.web_service.php_apps import php_app
 from pipeline.generators.domains.web_service.redis_stores import redis_store
 from pipeline.generators.domains.web_service.repairs import repair
+from pipeline.generators.domains.web_service.searches import manual_search
 from pipeline.generators.domains.web_service.sites import static_site
 from pipeline.generators.domains.web_service.tls import tls_portal
 from pipeline.generators.drafts import Pack
@@ -32,5 +33,6 @@ PACK = Pack(
         "status_lookup": status_lookup,
         "repair": repair,
         "downloads": downloads,
+        "manual_search": manual_search,
     },
 )
