@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pipeline.generators.domains.model_training.artifacts import averaged_checkpoints, few_bits
 from pipeline.generators.domains.model_training.clusters import penguin_groups
-from pipeline.generators.domains.model_training.evaluating import class_report, cut_off, neighbour_search
+from pipeline.generators.domains.model_training.evaluating import class_report, cut_off
 from pipeline.generators.domains.model_training.learning import shelf_of_passages, tokenizer_merges
 from pipeline.generators.domains.model_training.modelling import leaking_columns, network_as_json
+from pipeline.generators.domains.model_training.neighbours import neighbour_search
 from pipeline.generators.domains.model_training.predicting import held_out_classes, mixed_units
 from pipeline.generators.domains.model_training.splits import split_by_group
 from pipeline.generators.drafts import Pack
