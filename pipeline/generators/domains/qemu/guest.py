@@ -332,7 +332,7 @@ def memory_key(seed: int, context: Context) -> Draft:
             Variant(
                 name="core_dump",
                 commands=(
-                    "guest-start -d /tmp/k -s machine.qcow2 -n suspended",
+                    "guest-start -d /tmp/k -s machine.qcow2 -n suspended -p",
                     """guest-qmp -d /tmp/k dump-guest-memory '{"paging": false, "protocol": "file:/tmp/core"}'""",
                     "guest-qmp -d /tmp/k quit",
                     f"cat > /tmp/find.py <<'E'\n{find}E",
