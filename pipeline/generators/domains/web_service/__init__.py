@@ -1,6 +1,6 @@
 """Web services: servers to be set up, written and repaired, judged by requests while they run.
 
-Families by subject: sites.py, tls.py, …; commands.py has the commands that solutions are made of.
+One file per family; commands.py has the commands that solutions are made of.
 """
 
 from __future__ import annotations
