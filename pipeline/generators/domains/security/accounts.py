@@ -40,13 +40,13 @@ def permission_policy(seed: int, context: Context) -> Draft:
     files = [f"{f}/{rng.choice(('a b', 'note', 'plan', 'x'))}{n}.{rng.choice(('txt', 'sh', 'csv'))}" for n, f in enumerate(folders * 2)]
     user, group = (lambda: rng.choice(list(users))), (lambda: rng.choice(list(groups)))
     rules = [
-        ("/srv/share", "dir", user(), group(), "2750"),
+        ("/srv/share", "dir", user(), group(), "750"),
         ("/srv/share", "file", user(), group(), "640"),
         (f"/srv/share/{tops[0]}", "file", user(), group(), "600"),
-        (f"/srv/share/{tops[0]}", "dir", user(), group(), "2770"),
+        (f"/srv/share/{tops[0]}", "dir", user(), group(), "770"),
         (f"/srv/share/{tops[1]}", "file", user(), group(), rng.choice(("444", "440"))),
         (f"/srv/share/{tops[0]}/2024", "file", user(), group(), rng.choice(("660", "664"))),
-        (f"/srv/share/{tops[2]}", "dir", user(), group(), rng.choice(("1777", "3770"))),
+        (f"/srv/share/{tops[2]}", "dir", user(), group(), rng.choice(("1777", "1770"))),
     ]
     expected = {}
     for path, kind in [*((f, "dir") for f in folders), *((f, "file") for f in files)]:
@@ -269,7 +269,7 @@ text = "\n".join([f"{k} {v}" for k, v in wanted.items()] + head + lines[match:])
 open("/etc/ssh/sshd_config", "w").write(text)
 kept = []
 for line in open("/home/deploy/.ssh/authorized_keys").read().splitlines():
-    words = line.split()
+    words = line.split() if line else []
     place = next((i for i, w in enumerate(words) if w.startswith("ssh-")), None)
     if place is None or line.startswith("#"):
         continue
