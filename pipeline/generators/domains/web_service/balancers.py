@@ -63,7 +63,7 @@ http {
         listen @FRONT@;
         location @PREFIX@/ {
             proxy_pass http://pool/;
-            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-For "$proxy_add_x_forwarded_for";
             proxy_set_header X-Forwarded-Host $http_host;
             proxy_next_upstream error timeout http_503 non_idempotent;
         }
@@ -102,7 +102,7 @@ pid /run/front.pid;
 events {}
 http {
     access_log off;
-    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    proxy_set_header X-Forwarded-For "$proxy_add_x_forwarded_for";
     proxy_set_header X-Forwarded-Host $http_host;
     server {
         listen 127.0.0.1:@FRONT@;
