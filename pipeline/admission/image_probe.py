@@ -66,6 +66,17 @@ def is_input(path: str) -> bool:
     return bool((above - common) & set(WANTED["named"]))
 
 
+def is_packaged(path: str) -> bool:
+    """Whether a package of Debian brought this file: then it was written for everybody, and nobody planted it."""
+    lists = "/var/lib/dpkg/info"
+    try:
+        names = [name for name in os.listdir(lists) if name.endswith(".list")]
+    except OSError:
+        return False
+    line = os.fsencode(f"\n{path}\n")
+    return any(line in b"\n" + content(f"{lists}/{name}") for name in names)
+
+
 def has_blob(path: str) -> str:
     """The wanted content that git keeps as this file, or in the pack of this index."""
     folder, name = path.rsplit("/", 2)[-2:]
@@ -92,6 +103,8 @@ def test_no_answer() -> None:
             continue
         text = content(path)
         same = answers.get(hashlib.sha256(text.strip()).hexdigest())
-        assert same is None, f"{path} holds what {same} has to hold"
         said = next((line for line in lines if line in text), None)
+        if (same or said) and is_packaged(path):
+            continue
+        assert same is None, f"{path} holds what {same} has to hold"
         assert said is None, f"{path} holds {said[:80]!r}"

@@ -240,3 +240,13 @@ def test_an_unusual_task_that_is_sound_is_admitted(
     admission = admit(given(make, solution, READS + verifier, instruction), fast, FEW)
     assert admission.admitted, admission.gates[-1]
     assert admission.flake_rate == 0.0
+
+
+def test_a_line_that_a_package_of_the_system_brought_is_no_answer_that_lies_there(
+    fast: Backend, make: TaskInstance
+) -> None:
+    line = "# /etc/login.defs - Configuration control definitions for the login package."
+    solution = f"{WRITES}; : '\n{line}\n'"
+    task = given(make, solution, READS + f"def test_a():\n    {IS_RIGHT}\n").model_copy(update={"domain": "security"})
+    admission = admit(task, fast, FEW)
+    assert admission.admitted, admission.gates[-1]
