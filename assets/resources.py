@@ -36,6 +36,7 @@ from pipeline.sources.task_folders import TaskFoldersConfig, TaskFolderSource
 from pipeline.stages.building import needed_images
 from pipeline.stages.decontamination import DecontaminationConfig
 from pipeline.stages.options import Options
+from pipeline.stages.rating import QualityConfig
 from pipeline.tables import Store
 from pipeline.types import Language, Record
 from sandbox.backends.choice import Choice, choose
@@ -130,6 +131,7 @@ class Settings(Record):
     score: ScoreConfig = ScoreConfig()
     instances: InstancesConfig = InstancesConfig()
     decontamination: DecontaminationConfig = DecontaminationConfig()
+    quality: QualityConfig = QualityConfig()
     rollout: AgentsConfig = AgentsConfig()
 
 

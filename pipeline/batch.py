@@ -109,6 +109,24 @@ class StageReport:
     seconds: float
 
 
+def together(reports: Sequence[StageReport]) -> StageReport:
+    """One report for calls that are shown as one, named after the first. Raises ValueError for none."""
+    if not reports:
+        raise ValueError("no report")
+    failed: Counter[str] = Counter()
+    for report in reports:
+        failed.update(report.failed)
+    return StageReport(
+        stage=reports[0].stage,
+        total=sum(report.total for report in reports),
+        skipped=sum(report.skipped for report in reports),
+        done=sum(report.done for report in reports),
+        failed=dict(failed),
+        missing=tuple(name for report in reports for name in report.missing),
+        seconds=sum(report.seconds for report in reports),
+    )
+
+
 @dataclass(frozen=True)
 class _Finished:
     entry: Entry

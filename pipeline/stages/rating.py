@@ -1,20 +1,24 @@
-"""Rates admitted instances by rules, and keeps what people say of them."""
+"""Rates admitted instances by rules and by a model, and keeps what people say of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import Field
+
 from pipeline.admission.records import NONE_KNOWN
 from pipeline.batch import Failure, Item, Outcome, StageReport
 from pipeline.chosen import chosen_rows
-from pipeline.quality import rules
+from pipeline.llm.protocol import ChatModel
+from pipeline.prompts import prompt
+from pipeline.quality import by_model, rules
 from pipeline.quality.ratings import Rating
-from pipeline.quality.sampling import bin_of
+from pipeline.quality.sampling import bin_of, stratified
 from pipeline.rows import instance_of
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
-from pipeline.types import CONTEXT, TaskInstance
+from pipeline.types import CONTEXT, Record, TaskInstance
 
 
 def rate_by_rules(store: Store, options: Options) -> StageReport:
@@ -30,6 +34,30 @@ def rate_by_rules(store: Store, options: Options) -> StageReport:
         return Outcome({"ratings": [rating_row(rules.rate(instance_of(row), passed, flake_rate))]})
 
     return over_items("rating", batch, work, store=store, failed_rows=_failed_rows, options=options)
+
+
+class QualityConfig(Record):
+    """Who rates besides the rules."""
+
+    model_per_bin: int = Field(default=0, ge=0)
+    """Tasks of each bin of repository scores that the model of `[model]` rates; 0 for none."""
+    seed: int = Field(default=0, ge=0)
+    """Which tasks these are."""
+
+
+def rate_by_model(store: Store, model: ChatModel, config: QualityConfig, options: Options) -> StageReport:
+    """A row in `ratings` for each task of an equal sample of the bins. A model without an answer is a row's reason."""
+    chosen = stratified(rateable(store), bins(store), config.model_per_bin, config.seed)
+
+    def work(instance: TaskInstance) -> Outcome:
+        return Outcome({"ratings": [rating_row(by_model.rate(instance, model))]})
+
+    def failed_rows(instance: TaskInstance, failure: Failure) -> Mapping[str, Sequence[Row]]:
+        return {"ratings": [{"instance_id": instance.instance_id, "rater": model.name, "kind": "model"}]}
+
+    wording = prompt(by_model.PROMPT).sha256[:12]
+    batch = [Item(f"{instance.instance_id}/model/{model.name}/{wording}", instance) for instance in chosen]
+    return over_items("model_rating", batch, work, store=store, failed_rows=failed_rows, options=options)
 
 
 def record(store: Store, ratings: Sequence[Rating]) -> StageReport:

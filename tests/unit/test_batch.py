@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pipeline.batch
-from pipeline.batch import Failure, Item, Outcome, Progress, Retry, StageReport, run_stage
+from pipeline.batch import Failure, Item, Outcome, Progress, Retry, StageReport, run_stage, together
 from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
 from pipeline.journal import Journal
 from pipeline.schemas import Row, to_rows
@@ -274,3 +274,13 @@ def test_settled_items_whose_table_was_lost_are_named(store: Store) -> None:
     assert do(store, "ab", work).missing == ()
     shutil.rmtree(store.path("scores"))
     assert do(store, "ab", work).missing == ("scores: a", "scores: b")
+
+
+def test_reports_that_are_shown_as_one_add_up() -> None:
+    one = StageReport("rating", total=5, skipped=1, done=3, failed={"a": 2}, missing=("t: x",), seconds=1.0)
+    other = StageReport("model_rating", total=3, skipped=0, done=1, failed={"a": 1, "b": 1}, missing=(), seconds=0.5)
+    assert together([one, other]) == StageReport(
+        "rating", total=8, skipped=1, done=4, failed={"a": 3, "b": 1}, missing=("t: x",), seconds=1.5
+    )
+    with pytest.raises(ValueError, match="no report"):
+        together([])

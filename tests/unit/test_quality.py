@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.quality import rules
+from pipeline.errors import ConfigurationError, ItemRejected
+from pipeline.llm.protocol import PromptRefused
+from pipeline.llm.scripted import ScriptedModel
+from pipeline.quality import by_model, rules
 from pipeline.quality.agreement import kappa, mean_kappa, mean_of
 from pipeline.quality.ratings import DIMENSIONS
 from pipeline.quality.report import NO_BIN, quality_report
@@ -211,3 +214,32 @@ def test_the_report_takes_means_by_kind_and_bin() -> None:
     corrected = found.by_kind["people"][BINS[2]]["evaluability"]
     assert corrected is not None and corrected.mean == 5.0
     assert found.agreement["evaluability"].items == 1
+
+
+SCORES = json.dumps(dict.fromkeys(DIMENSIONS, 4))
+
+
+def test_a_model_is_shown_what_people_are_shown_and_asked_again_once(task: TaskInstance) -> None:
+    model = ScriptedModel(["It is good.", f"```json\n{SCORES}\n```"], name="judge")
+    found = by_model.rate(changed(task), model)
+    assert (found.rater, found.kind, found.scores.evaluability) == ("judge", "model", 4)
+    first, second = model.asked
+    assert GOOD in first[0].content and "test_totals" in first[0].content and "wc -l" in first[0].content
+    assert task.repository_id not in first[0].content
+    assert "there is no JSON object" in second[2].content
+
+
+@pytest.mark.parametrize(
+    ("answers", "failure_class"),
+    [
+        (["no", "no"], "no_answer"),
+        ([SCORES.replace("4", "9")] * 2, "no_answer"),
+        ([PromptRefused("long")], "prompt_refused"),
+    ],
+)
+def test_a_model_without_scores_is_a_reason(
+    task: TaskInstance, answers: list[str | Exception], failure_class: str
+) -> None:
+    with pytest.raises(ItemRejected) as refused:
+        by_model.rate(changed(task), ScriptedModel(answers))
+    assert refused.value.failure_class == failure_class
