@@ -1,0 +1,21 @@
+"""SQL: files of SQLite that are asked, tuned and given another shape."""
+
+from __future__ import annotations
+
+from pipeline.generators.domains.sql.reports import hierarchy, window_report
+from pipeline.generators.domains.sql.schemas import migrate_schema, normalise, orphans
+from pipeline.generators.domains.sql.tuning import audit_trail, slow_query
+from pipeline.generators.drafts import Pack
+
+PACK = Pack(
+    domain="sql",
+    families={
+        "window_report": window_report,
+        "hierarchy": hierarchy,
+        "slow_query": slow_query,
+        "audit_trail": audit_trail,
+        "migrate_schema": migrate_schema,
+        "orphans": orphans,
+        "normalise": normalise,
+    },
+)
