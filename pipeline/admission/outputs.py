@@ -25,7 +25,7 @@ class Outputs:
     contents: Mapping[str, bytes]
     """Of regular files of at most MAX_BYTES, MAX_FILES of them at most."""
     named: tuple[FileChange, ...]
-    """Regular files among `contents` that the instruction names themselves, MAX_NAMED at most."""
+    """Regular files among `contents` that the instruction names and does not give word for word, MAX_NAMED at most."""
 
     @property
     def answers(self) -> tuple[FileChange, ...]:
@@ -47,8 +47,16 @@ def outputs_of(sandbox: Sandbox, instruction: str, workdir: str) -> Outputs:
             continue
         if content is not None:
             contents[change.path] = content
-    chosen = tuple(one for one in files if one.path in named and one.path in contents)[:MAX_NAMED]
-    return Outputs(changes, contents, chosen)
+    chosen = [one for one in files if one.path in named and one.path in contents]
+    # What the instruction tells to begin with, with its whole text, is no result, unless there is no other one.
+    results = [one for one in chosen if not _is_given(contents[one.path], instruction)]
+    return Outputs(changes, contents, tuple(results or chosen)[:MAX_NAMED])
+
+
+def _is_given(content: bytes, instruction: str) -> bool:
+    """Whether a text of several lines stands in the instruction, however it is indented there."""
+    text = content.decode("utf-8", "replace").strip()
+    return "\n" in text and " ".join(text.split()) in " ".join(instruction.split())
 
 
 def named_paths(instruction: str, workdir: str) -> set[str]:

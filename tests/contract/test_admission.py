@@ -227,12 +227,17 @@ def test_a_weak_solution_of_the_generator_that_passes_and_a_right_one_that_fails
             "def test_a(box):\n    assert box.read('latin.txt') == b'caf\\xe9\\n'\n",
         ),
         (
+            "Start with `terms.txt`:\n\n```\nsix\nseven\n```\n\nWrite its number of lines to `count.txt`.",
+            "printf 'six\\nseven\\n' > terms.txt; echo 2 > count.txt",
+            "def test_a():\n    assert Path('count.txt').read_text() == '2\\n'\n",
+        ),
+        (
             "Append the line four to words.txt.",
             "echo four >> words.txt",
             "def test_a():\n    assert Path('words.txt').read_text().split() == ['one', 'two', 'three', 'four']\n",
         ),
     ],
-    ids=["symlink", "binary", "program", "tree", "deleted", "mode", "database", "not UTF-8", "appended"],
+    ids=["symlink", "binary", "program", "tree", "deleted", "mode", "database", "not UTF-8", "given", "appended"],
 )
 def test_an_unusual_task_that_is_sound_is_admitted(
     fast: Backend, make: TaskInstance, instruction: str, solution: str, verifier: str
