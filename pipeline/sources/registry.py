@@ -51,7 +51,7 @@ class RegistryConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     packages: Path = Path(__file__).with_name("corpus.json")
-    """JSON list of pinned packages; the one that is shipped has three for each language."""
+    """JSON list of pinned packages; the one that is shipped has three or more for each language."""
     timeout_s: float = Field(default=180.0, gt=0)
     """Seconds for the download of one package, and again for its unpacking."""
 

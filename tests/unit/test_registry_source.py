@@ -40,9 +40,10 @@ def fetched(tmp_path: Path, sandbox: RecordedSandbox | None, *packages: dict[str
     return one.fetch(repository, tmp_path / "sources")
 
 
-def test_the_shipped_list_has_three_packages_of_each_language() -> None:
+def test_the_shipped_list_has_at_least_three_packages_of_each_language() -> None:
     packages = read_packages(RegistryConfig().packages)
-    assert Counter(one.language for one in packages) == dict.fromkeys(LANGUAGES, 3)
+    counts = Counter(one.language for one in packages)
+    assert set(counts) == set(LANGUAGES) and min(counts.values()) >= 3
     assert {one.ecosystem for one in packages} == {"debian", "npm", "pypi"}
 
 
@@ -50,7 +51,7 @@ def test_a_package_is_listed_without_any_container() -> None:
     listed = list(RegistrySource(RegistryConfig(), CheckoutConfig(), RecordedBackend(None), str).repositories(None))
     gron = next(one for one in listed if one.full_name == "debian/gron")
     assert (gron.commit, gron.language, gron.locator) == ("0.7.1-1", "go", "pkg:deb/debian/gron@0.7.1-1")
-    assert gron.archive_sha256 is not None and len({one.repository_id for one in listed}) == 24
+    assert gron.archive_sha256 is not None and len({one.repository_id for one in listed}) == len(listed)
 
 
 def test_an_archive_with_the_pinned_hash_is_stored_and_the_container_closed(tmp_path: Path) -> None:
