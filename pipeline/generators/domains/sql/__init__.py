@@ -7,6 +7,7 @@ from pipeline.generators.domains.sql.normal_form import normalise
 from pipeline.generators.domains.sql.partitions import partition
 from pipeline.generators.domains.sql.reports import hierarchy, window_report
 from pipeline.generators.domains.sql.schemas import migrate_schema, orphans
+from pipeline.generators.domains.sql.settings import server_settings
 from pipeline.generators.domains.sql.tuning import audit_trail, slow_query
 from pipeline.generators.drafts import Pack
 
@@ -22,5 +23,6 @@ PACK = Pack(
         "normalise": normalise,
         "row_security": row_security,
         "partition": partition,
+        "server_settings": server_settings,
     },
 )

@@ -211,7 +211,7 @@ def partition(seed: int, context: Context) -> Draft:
             tried("view_dropped", whole.replace(view_on, "").replace("was;\nalter", "was cascade;\nalter")),
             tried("numbers_begin_again", anew + "commit;"),
             tried("nobody_reads", whole.replace(grant, "")),
-            tried("a_copy_stays", whole + f"\ncreate table {table}_old as table {table};"),
+            tried("a_copy_stays", whole + f"\ncreate table {table}_copy as table {table};"),
             tried("half_of_the_rows", whole.replace("select * from was;", "select * from was where id % 2 = 0;")),
             Variant(name="stopped_again", commands=(START, psql("ledger", whole), STOP)),
         ),
