@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.generators.domains.security.accounts import (
-    key_fingerprints,
-    permission_policy,
-    setuid_sweep,
-    sshd_hardening,
-)
+from pipeline.generators.domains.security.accounts import permission_policy, setuid_sweep
 from pipeline.generators.domains.security.certificates import cert_inventory, private_ca
 from pipeline.generators.domains.security.deliveries import webhook_signatures
 from pipeline.generators.domains.security.firewall import firewall_verdicts
 from pipeline.generators.domains.security.intrusions import auth_forensics, web_injection
+from pipeline.generators.domains.security.ssh import key_fingerprints, sshd_hardening
 from pipeline.generators.drafts import Pack
 
 PACK = Pack(

@@ -6,7 +6,7 @@ import json
 import shlex
 
 from pipeline.generators.domains.security.commands import changed, python
-from pipeline.generators.drafts import Context, Draft, TaskFile, chance, filled
+from pipeline.generators.drafts import Context, Draft, chance, filled
 from pipeline.types import Variant
 
 _NAMED = {
@@ -65,7 +65,8 @@ class Certificate:
         fields = split(split(self.signed)[0][1])[1:]
         self.issuer, self.subject = fields[2][1], fields[4][1]
         self.seconds = moment(split(fields[3][1])[1][1]) - moment(split(fields[3][1])[0][1])
-        self.names = {oid(split(s)[0][1]): split(s)[1][1].decode() for _, s, _ in (split(p)[0] for _, p, _ in split(self.subject))}
+        parts = (split(part)[0][1] for _, part, _ in split(self.subject))
+        self.names = {oid(split(s)[0][1]): split(s)[1][1].decode() for s in parts}
         key = split(split(split(fields[5][1])[1][1][1:])[0][1])
         self.modulus, self.exponent = (int.from_bytes(number[1], "big") for number in key)
         self.extensions = {}
@@ -129,7 +130,10 @@ def private_ca(seed: int, context: Context) -> Draft:
     digest = ("sha256", "sha384", "sha256", "sha512")[seed % 4]
     usages = (("serverAuth",), ("clientAuth",), ("serverAuth", "clientAuth"), ("serverAuth",))[seed % 4]
     leaf = ("web", "laptop", "broker", "mail")[seed % 4]
-    company, ca_name = rng.choice(("Kiosk Works", "Tidal Labs", "North Mill")), f"{leaf.title()} Test Root {rng.randint(1, 9)}"
+    company, ca_name = (
+        rng.choice(("Kiosk Works", "Tidal Labs", "North Mill")),
+        f"{leaf.title()} Test Root {rng.randint(1, 9)}",
+    )
     hosts = [f"{leaf}{n}.intern.example" for n in rng.sample(range(1, 30), 2)]
     names = {
         0: [("DNS", hosts[0]), ("DNS", "*.intern.example"), ("IP", "10.20.0.7")],
@@ -147,12 +151,19 @@ def private_ca(seed: int, context: Context) -> Draft:
     subject = f"/O={company}/CN={hosts[0]}"
     san = ",".join(f"{kind}:{name}" for kind, name in names)
     root = (
-        f"umask 077; mkdir -p /work/pki; cd /work/pki; openssl req -x509 -newkey rsa:2048 -nodes -{digest} -days {ca_days} "
+        f"umask 077; mkdir -p /work/pki; cd /work/pki; openssl req -x509 -newkey rsa:2048 -nodes -{digest} -days "
+        f"{ca_days} "
         f"-subj {shlex.quote('/CN=' + ca_name)} -keyout ca.key -out ca.crt "
         f"-addext basicConstraints={constraints} -addext keyUsage=critical,keyCertSign,cRLSign 2>/dev/null"
     )
-    request = f"openssl req -new -newkey rsa:2048 -nodes -keyout {leaf}.key -subj {shlex.quote(subject)} -out {leaf}.csr 2>/dev/null"
-    extension = f"printf 'subjectAltName=%s\\nextendedKeyUsage=%s\\nbasicConstraints=CA:FALSE\\n' '{san}' {','.join(usages)} > {leaf}.ext"
+    request = (
+        f"openssl req -new -newkey rsa:2048 -nodes -keyout {leaf}.key -subj {shlex.quote(subject)} -out "
+        f"{leaf}.csr 2>/dev/null"
+    )
+    extension = (
+        f"printf 'subjectAltName=%s\\nextendedKeyUsage=%s\\nbasicConstraints=CA:FALSE\\n' '{san}' "
+        f"{','.join(usages)} > {leaf}.ext"
+    )
     sign = (
         f"openssl x509 -req -in {leaf}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -{digest} -days {days} "
         f"-extfile {leaf}.ext -out {leaf}.crt 2>/dev/null"
@@ -167,7 +178,8 @@ def private_ca(seed: int, context: Context) -> Draft:
         root,
         f"cat > leaf.cnf <<'END'\n{config}END",
         f"openssl genrsa -traditional -out {leaf}.key 2048 2>/dev/null",
-        f"openssl req -x509 -config leaf.cnf -key {leaf}.key -CA ca.crt -CAkey ca.key -{digest} -days {days} -out {leaf}.crt",
+        f"openssl req -x509 -config leaf.cnf -key {leaf}.key -CA ca.crt -CAkey ca.key -{digest} -days {days} -out "
+        f"{leaf}.crt",
         f"openssl x509 -in {leaf}.crt > chain.pem; openssl x509 -in ca.crt >> chain.pem",
     )
     wanted = "\n".join(f"  - {kind} {name}" for kind, name in names)
@@ -190,8 +202,21 @@ def private_ca(seed: int, context: Context) -> Draft:
         solution=solution,
         right=(Variant(name="one_step_request", commands=other),),
         weak=(
-            Variant(name="name_in_subject_only", commands=(root, request, f"printf 'extendedKeyUsage={','.join(usages)}\\n' > {leaf}.ext", sign, chain)),
-            Variant(name="self_signed_leaf", commands=(root, request, extension, f"openssl x509 -req -in {leaf}.csr -signkey {leaf}.key -{digest} -days {days} -extfile {leaf}.ext -out {leaf}.crt 2>/dev/null", chain)),
+            Variant(
+                name="name_in_subject_only",
+                commands=(root, request, f"printf 'extendedKeyUsage={','.join(usages)}\\n' > {leaf}.ext", sign, chain),
+            ),
+            Variant(
+                name="self_signed_leaf",
+                commands=(
+                    root,
+                    request,
+                    extension,
+                    f"openssl x509 -req -in {leaf}.csr -signkey {leaf}.key -{digest} -days {days} -extfile "
+                    f"{leaf}.ext -out {leaf}.crt 2>/dev/null",
+                    chain,
+                ),
+            ),
             Variant(name="keys_for_everybody", commands=(*solution, "chmod 644 *.key")),
             Variant(name="chain_reversed", commands=(*solution[:-1], f"cat ca.crt {leaf}.crt > chain.pem")),
         ),
@@ -214,10 +239,22 @@ def private_ca(seed: int, context: Context) -> Draft:
 
 _MAKE = r"""
 mkdir -p /work/vault /tmp/ca && cd /tmp/ca && touch index.txt && echo 01 > serial
-printf '[ca]\ndefault_ca=a\n[a]\ndatabase=index.txt\nserial=serial\nnew_certs_dir=.\ndefault_md=sha256\npolicy=p\nunique_subject=no\n[p]\ncommonName=supplied\n' > ca.cnf
+printf '%s\n' '[ca]' default_ca=a '[a]' database=index.txt serial=serial new_certs_dir=. default_md=sha256 \
+  policy=p unique_subject=no '[p]' commonName=supplied > ca.cnf
 openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -subj '/CN=Inventory Root' -days 9000 2>/dev/null
-new_key() { case $1 in ec) openssl ecparam -name prime256v1 -genkey -noout;; ed) openssl genpkey -algorithm ed25519;; *) openssl genrsa 2048 2>/dev/null;; esac; }
-issue() { openssl req -new -key "$1" -subj "/CN=$2" -out r.csr; openssl ca -batch -notext -config ca.cnf -keyfile ca.key -cert ca.crt -in r.csr -out c.pem -startdate "$3" -enddate "$4" 2>/dev/null; openssl x509 -in c.pem -outform "$5" -out "$6"; }
+new_key() {
+  case $1 in
+    ec) openssl ecparam -name prime256v1 -genkey -noout;;
+    ed) openssl genpkey -algorithm ed25519;;
+    *) openssl genrsa 2048 2>/dev/null;;
+  esac
+}
+issue() {
+  openssl req -new -key "$1" -subj "/CN=$2" -out r.csr
+  openssl ca -batch -notext -config ca.cnf -keyfile ca.key -cert ca.crt -in r.csr -out c.pem -startdate "$3" \
+    -enddate "$4" 2>/dev/null
+  openssl x509 -in c.pem -outform "$5" -out "$6"
+}
 """
 _INVENTORY = r"""
 import glob, json, subprocess
@@ -289,12 +326,24 @@ def cert_inventory(seed: int, context: Context) -> Draft:
         "File names say nothing about what belongs together.",
         setup=(_MAKE + "\n".join(lines) + "\nrm -rf /tmp/ca; chmod 600 /work/vault/*.key",),
         solution=(python(solution),),
-        right=(Variant(name="indented", commands=(python(solution), "jq . inventory.json > i && mv i inventory.json")),),
+        right=(
+            Variant(name="indented", commands=(python(solution), "jq . inventory.json > i && mv i inventory.json")),
+        ),
         weak=(
             Variant(name="without_soon", commands=(python(changed(solution, ('"expiring" if', '"valid" if'))),)),
             Variant(
                 name="pem_only",
-                commands=(python(changed(solution, ('    form = "PEM" if', '    if open(path, "rb").read(1) != b"-": continue\n    form = "PEM" if'))),),
+                commands=(
+                    python(
+                        changed(
+                            solution,
+                            (
+                                '    form = "PEM" if',
+                                '    if open(path, "rb").read(1) != b"-": continue\n    form = "PEM" if',
+                            ),
+                        )
+                    ),
+                ),
             ),
             Variant(name="no_pairs", commands=(f"cat > inventory.json <<'END'\n{blind}\nEND",)),
         ),

