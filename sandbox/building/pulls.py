@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import docker
 from docker.errors import APIError, ImageNotFound
@@ -18,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 # Registries answer "denied" for a repository that does not exist, to tell nobody which ones do.
 _NONE_SUCH = ("manifest unknown", "not found", "access denied", "invalid reference", "schema 1", "no matching manifest")
+
+_REFERENCE = re.compile(r"[a-zA-Z0-9][\w.:-]*(?:/[a-z0-9][a-z0-9._-]*)*(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?\Z")
+"""What can name an image at all: of anything else no registry has to be asked."""
 
 
 class RegistryUnreachable(SandboxUnavailable):
@@ -39,6 +43,8 @@ class Puller:
         """
         if (digest := self.image_id(reference)) is not None:
             return digest
+        if not _REFERENCE.match(reference):
+            return None
         host = str(docker.auth.resolve_repository_name(docker.utils.parse_repository_tag(reference)[0])[0])
         if host in self._down:
             raise RegistryUnreachable(self._down[host])

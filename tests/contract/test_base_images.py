@@ -71,6 +71,10 @@ class TestReferences:
     def test_what_cannot_be_an_image_of_ours_is_none(self, bases: BaseImages, reference: str) -> None:
         assert bases.resolve(reference) is None
 
+    def test_what_is_no_reference_is_none_also_when_the_registry_is_silent(self, bases: BaseImages) -> None:
+        assert bases.resolve("debian:bookworm-slim") is not None
+        assert bases.resolve("Not A Reference") is None
+
     def test_a_known_image_of_a_silent_registry_has_a_stand_in_that_says_so(
         self, bases: BaseImages, builder: ImageBuilder
     ) -> None:

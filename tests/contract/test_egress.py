@@ -32,7 +32,11 @@ METADATA = "169.254.169.254"
 # Prints what becomes of a connection to each HOST:PORT, straight, or as the proxy of the environment answers it.
 PROBES = r"""
 straight() {
-    said=$(timeout 10 bash -c "exec 3<>/dev/tcp/${1%:*}/${1##*:} && echo reached" 2>&1)
+    # A machine that stood still for a while ends the wait and not the probe: that one is made again.
+    for try in 1 2 3; do
+        said=$(timeout 10 bash -c "exec 3<>/dev/tcp/${1%:*}/${1##*:} && echo reached" 2>&1)
+        [ $? = 124 ] && said="no answer in time" || break
+    done
     echo "probe straight $1 ${said##*: }"
 }
 proxied() {
