@@ -61,8 +61,8 @@ def webhook_signatures(seed: int, context: Context) -> Draft:
         "forged_body",
         "forged_key",
         "retired_key",
-        "stale",
-        "stale",
+        "stale_early",
+        "stale_late",
         "replayed",
         "replayed",
         "edge",
@@ -81,8 +81,8 @@ def webhook_signatures(seed: int, context: Context) -> Draft:
         value = signed("k3" if kind == "forged_key" else key, moment, body)
         if kind == "forged_body":
             body = body.replace(f'"amount": {amount}', f'"amount": {amount + 1000}')
-        elif kind == "stale":
-            received = moment + rng.choice((-1, 1)) * (window + rng.randint(1, 400))
+        elif status == "stale":
+            received = moment + (1 if kind == "stale_late" else -1) * (window + rng.randint(1, 400))
         elif kind == "edge":
             received, status = moment + window, "valid"
         entry: dict[str, object] = {"received": received, "signature": f"t={moment},k={key},s={value}", "body": body}
