@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -69,13 +69,6 @@ def named_paths(instruction: str, workdir: str) -> set[str]:
     words |= {word for quoted in QUOTED.findall(instruction) for word in quoted.split()}
     base = PurePosixPath(workdir)
     return {_plain(base / word) for word in words if word and word != "/"}
-
-
-def is_named(path: str, named: Iterable[str], workdir: str) -> bool:
-    """Whether a path is named, or lies in a folder that is: the working directory and those above it name nothing."""
-    own = {str(folder) for folder in (PurePosixPath(workdir), *PurePosixPath(workdir).parents)}
-    inside = {str(folder) for folder in (PurePosixPath(path), *PurePosixPath(path).parents)}
-    return bool((inside - own) & set(named))
 
 
 def _plain(path: PurePosixPath) -> str:
