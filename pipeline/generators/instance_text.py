@@ -39,12 +39,13 @@ def build_instance(
     if not facts and not runs:
         return "no_effect", "no file that a test can read was made"
     goal = goal_of(plan)
+    code_of_tests = _verifier(plan, goal, [*_saved(plan, survey), *facts], runs)
     return TaskInstance(
         repository_id=given.repository.repository_id,
         image_digest=given.image_digest,
         instruction=_instruction(plan, goal, trial, facts, runs, survey),
         solution=trial.steps,
-        verifier=Verifier(files=(VerifierFile(path="test_state.py", content=_verifier(plan, goal, facts, runs)),)),
+        verifier=Verifier(files=(VerifierFile(path="test_state.py", content=code_of_tests),)),
         generator=GENERATOR,
         language=given.repository.language,
         family=_family(plan, trial, runs),
@@ -76,7 +77,7 @@ def build_bundle(given: GeneratorInput, parts: Sequence[Part], survey: Survey, t
         plan, trial = part.plan, part.trial
         facts = [trial.printed] if trial.printed else list(trial.created)
         runs = [] if trial.printed else list(trial.runs)
-        for fact in facts:
+        for fact in [*_saved(plan, survey), *facts]:
             add_checks(writer, fact, PurePosixPath(fact.path).stem)
         for run in runs:
             add_program_check(writer, run, PurePosixPath(run.path).name)
@@ -96,6 +97,13 @@ def build_bundle(given: GeneratorInput, parts: Sequence[Part], survey: Survey, t
         difficulty="hard" if sum(_weight(p.plan) for p in parts) >= 6 else "medium",
         provenance=_provenance(parts[0].plan, tree) | {"lines": ",".join(str(p.plan.block.line) for p in parts)},
     )
+
+
+def _saved(plan: Plan, survey: Survey) -> list[Fact]:
+    """Programs that are to be saved as the document shows them: results beside what they print."""
+    if plan.kind != "program":
+        return []
+    return [Fact(f"{survey.workdir}/{name}", "text", text.encode()) for name, text in plan.files]
 
 
 def _provenance(plan: Plan, tree: Tree) -> dict[str, str]:
@@ -194,8 +202,9 @@ def _given(plan: Plan, known: set[str]) -> str:
     if not files:
         return ""
     if plan.kind == "program":
-        where = f"“{plan.block.headings[-1]}” in " if plan.block.headings else ""
-        return f"Save the program that stands under {where}{code(plan.block.document)} as {code(files[0][0])}."
+        under = f" under “{plan.block.headings[-1]}”" if plan.block.headings else ""
+        where = f"{under} in {code(plan.block.document)}, from line {plan.block.line} on,"
+        return f"Save the program that stands{where} as {code(files[0][0])}, unchanged."
     return _choice(plan, ("Create", "Start with", "Make", "Needed first:")) + " " + inputs(files)
 
 

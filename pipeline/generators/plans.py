@@ -251,7 +251,8 @@ def resolve(plan: Plan, tree_names: set[str], documented: Mapping[tuple[str, str
                 continue
             if any(existing.startswith(clean.rstrip("/") + "/") for existing in tree_names):
                 continue
-            if shown := documented.get((plan.block.document, clean)):
+            shown = documented.get((plan.block.document, clean))
+            if shown and name not in outputs_of(step):
                 files[clean] = _nearest(shown, plan.block.line)
             elif other := _elsewhere(clean, tree_names):
                 stand_ins.append((name, other))
@@ -302,6 +303,23 @@ def with_stand_ins(plan: Plan, sizes: Mapping[str, int], seed: int) -> Plan | No
     return replace(
         plan, steps=steps, stand_ins=tuple(stand_ins), missing=tuple(m for m in plan.missing if m not in names)
     )
+
+
+def with_other_input(plan: Plan, sizes: Mapping[str, int], turn: int) -> Plan | None:
+    """The plan on another shipped file of the same kind; None when it has no shipped input or there is no other."""
+    named = [name for step in plan.steps for name in input_files(step) if name.removeprefix("./") in sizes]
+    for name in named:
+        pool = [p for p in shipped(sizes, PurePosixPath(name).suffix.lower()) if p != name.removeprefix("./")]
+        if PurePosixPath(name).suffix.lower() in DATA_SUFFIXES and turn < len(pool):
+            known = {new: old for old, new in plan.stand_ins}
+            stand_ins = [(old, new) for old, new in plan.stand_ins if new != name]
+            return replace(
+                plan,
+                steps=tuple(_rename(step, name, pool[turn]) for step in plan.steps),
+                stand_ins=(*stand_ins, (known.get(name, name), pool[turn])),
+                shown=None,
+            )
+    return None
 
 
 def fed(plan: Plan, sizes: Mapping[str, int]) -> Plan | None:

@@ -11,13 +11,16 @@ from pipeline.generators.facts import Fact, canonical
 from pipeline.generators.instance_text import Part, build_bundle, build_instance
 from pipeline.generators.novelty import Novelty
 from pipeline.generators.phrasing import result_name
-from pipeline.generators.plans import DATA_SUFFIXES, Plan, fed, with_stand_ins
+from pipeline.generators.plans import DATA_SUFFIXES, Plan, fed, with_other_input, with_stand_ins
 from pipeline.generators.prose import goal_of
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
 from pipeline.generators.survey import Survey
 from pipeline.generators.trials import Trial, builds, run_plan, unsuitable, writes_output
 
 STAND_IN_TRIES = 2
+OTHER_INPUTS = 3
+SURROUNDING_BLANKS = 64
+MIN_ANSWER_BYTES = 16
 DESPITE_FAILURE = "2>&1 || true"
 PARTS = 3
 
@@ -78,7 +81,7 @@ class Workshop:
         """The candidate of one plan; None when it should be tried again after the others."""
         failure = ("missing_input", f"not in the repository: {', '.join(plan.missing)}")
         for variant in self._variants(plan, last_pass):
-            outcome = self._try(variant)
+            outcome = self._try_inputs(variant)
             if isinstance(outcome, Candidate):
                 return outcome
             failure = outcome
@@ -106,6 +109,18 @@ class Workshop:
                 if (variant := with_stand_ins(plan, self._tree.sizes, plan.block.line + seed)) is not None:
                     yield variant
 
+    def _try_inputs(self, plan: Plan) -> Candidate | tuple[str, str]:
+        """The plan; where its result is one of the files of the repository, the same on other shipped inputs."""
+        outcome = self._try(plan)
+        for turn in range(OTHER_INPUTS):
+            if isinstance(outcome, Candidate) or outcome[0] != "answer_shipped" or self._trials_left <= 0:
+                break
+            other = with_other_input(plan, self._tree.sizes, turn)
+            if other is None:
+                break
+            outcome = self._try(other)
+        return outcome
+
     def _try(self, plan: Plan) -> Candidate | tuple[str, str]:
         workdir = self._survey.workdir
         plain = not writes_output(plan) and not builds(plan)
@@ -128,6 +143,8 @@ class Workshop:
             problem = None
         if problem:
             return problem
+        if (shipped := self._shipped(facts)) is not None:
+            return "answer_shipped", f"{shipped} of the repository holds the result"
         second = self._run(plan, output)
         if second.failure_class:
             return second.failure_class, f"second run: {second.reason}"
@@ -142,6 +159,21 @@ class Workshop:
             return "part_of_bundle", "alone it would be a near copy of another task; it may be part of one with several"
         self._taken |= {PurePosixPath(f.path).name for f in [stable.printed, *stable.created] if f}
         return Candidate(document=plan.block.document, line=plan.block.line, excerpt=plan.text[:300], instance=instance)
+
+    def _shipped(self, facts: list[Fact]) -> str | None:
+        """The file of the repository that holds one of the results, as expected results of its own tests do."""
+        for content in (f.content.strip() for f in facts):
+            sizes = range(len(content), len(content) + SURROUNDING_BLANKS)
+            alike = (
+                {n for n, size in self._tree.sizes.items() if size in sizes}
+                if len(content) >= MIN_ANSWER_BYTES
+                else set()
+            )
+            self._tree.load(alike)
+            for name in sorted(alike):
+                if self._tree.read(name).strip() == content:
+                    return name
+        return None
 
     def _run(self, plan: Plan, output: str | None) -> Trial:
         self._trials_left -= 1

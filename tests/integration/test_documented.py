@@ -36,7 +36,7 @@ List each word of a text with its number, frequent words first:
 
 ```console
 $ tally poem.txt
-alpha,3
+alphabet,3
 beta,2
 gamma,1
 ```
@@ -84,8 +84,15 @@ def client(data_folder: Path) -> Iterator[docker.DockerClient]:
 def rows(client: docker.DockerClient, data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[InstanceRow]:
     """What is made of the repository, once for all tests here."""
     folder = tmp_path_factory.mktemp("tally")
-    files = {"README.md": README, "tally": TALLY, "poem.txt": "alpha beta alpha gamma beta alpha\n"}
+    files = {
+        "README.md": README,
+        "tally": TALLY,
+        "poem.txt": "alphabet beta alphabet gamma beta alphabet\n",
+        "tests/letters.txt": "delta epsilon delta zeta epsilon delta eta theta\n",
+        "tests/expected/top-of-poem": "alphabet,3\nbeta,2\n",
+    }
     for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (folder / "tally").chmod(0o755)
     tree = folder.with_suffix(".tar")
@@ -117,11 +124,20 @@ def test_a_documented_command_becomes_an_admitted_task(rows: list[InstanceRow]) 
 
 
 def test_a_file_that_a_command_writes_is_the_end_state(rows: list[InstanceRow]) -> None:
-    row = _row(rows, "tally poem.txt | head")
+    row = _row(rows, "tally tests/letters.txt | head")
     assert row.admitted, row.reason
     assert row.instance is not None
     assert row.instance.family == "created_files"
     assert "/workspace/tally/top.csv" in row.instance.verifier.files[0].content
+
+
+def test_a_result_that_the_repository_ships_is_asked_for_of_another_input(rows: list[InstanceRow]) -> None:
+    row = _row(rows, "tally tests/letters.txt | head")
+    assert row.admitted, row.reason
+    assert row.instance is not None
+    assert "`tests/letters.txt`" in row.instance.instruction
+    assert "poem" not in row.instance.instruction
+    assert not [r for r in rows if r.excerpt.startswith("tally poem.txt | head")]
 
 
 @pytest.mark.parametrize(

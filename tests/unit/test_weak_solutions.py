@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from pipeline.admission.generic import rewritten, weak_files
-from pipeline.admission.outputs import Outputs, is_named, named_paths
+from pipeline.admission.outputs import Outputs, named_paths
 from pipeline.types import TaskInstance
 from sandbox.types import FileChange
 
@@ -92,10 +92,3 @@ def test_only_plain_files_are_written_by_another_hand(
 def test_paths_are_named_absolutely_or_from_the_working_directory() -> None:
     said = "Sort data/in.csv, write `report` and /srv/x/../y.txt. The word out is none."
     assert named_paths(said, "/work") == {"/work/data/in.csv", "/work/report", "/srv/y.txt"}
-
-
-@pytest.mark.parametrize(
-    ("named", "found"), [("/work/data", True), ("/work", False), ("/", False), ("/work/other", False)]
-)
-def test_a_folder_names_what_is_in_it_unless_it_is_that_of_everything(named: str, found: bool) -> None:
-    assert is_named("/work/data/a.txt", {named}, "/work") == found
