@@ -7,6 +7,7 @@ repository's own language become plans in programs.py.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -308,8 +309,11 @@ def with_stand_ins(plan: Plan, sizes: Mapping[str, int], seed: int) -> Plan | No
 def with_other_input(plan: Plan, sizes: Mapping[str, int], turn: int) -> Plan | None:
     """The plan on another shipped file of the same kind; None when it has no shipped input or there is no other."""
     named = [name for step in plan.steps for name in input_files(step) if name.removeprefix("./") in sizes]
+    stems = Counter(str(PurePosixPath(p).with_suffix("")) for p in sizes)
     for name in named:
         pool = [p for p in shipped(sizes, PurePosixPath(name).suffix.lower()) if p != name.removeprefix("./")]
+        # A test's input and its expected result differ in the suffix alone.
+        pool.sort(key=lambda p: stems[str(PurePosixPath(p).with_suffix(""))] > 1)
         if PurePosixPath(name).suffix.lower() in DATA_SUFFIXES and turn < len(pool):
             known = {new: old for old, new in plan.stand_ins}
             stand_ins = [(old, new) for old, new in plan.stand_ins if new != name]

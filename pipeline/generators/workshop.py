@@ -19,7 +19,7 @@ from pipeline.generators.trials import Trial, builds, run_plan, unsuitable, writ
 
 STAND_IN_TRIES = 2
 OTHER_INPUTS = 3
-SURROUNDING_BLANKS = 64
+SURROUNDING_BLANKS = 1000
 MIN_ANSWER_BYTES = 16
 DESPITE_FAILURE = "2>&1 || true"
 PARTS = 3

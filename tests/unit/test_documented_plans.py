@@ -33,6 +33,12 @@ def test_another_input_is_one_of_the_same_kind() -> None:
     assert with_other_input(plan, SIZES, 1) is None
 
 
+def test_an_input_whose_result_seems_to_lie_beside_it_comes_last() -> None:
+    sizes = {"tests/a.txt": 90, "tests/b.txt": 90, "tests/b.html": 90, "texts/deep/c.txt": 90}
+    others = [with_other_input(Plan("shell", block(), ("tally tests/a.txt",)), sizes, turn) for turn in range(3)]
+    assert [o and o.steps[0] for o in others] == ["tally texts/deep/c.txt", "tally tests/b.txt", None]
+
+
 def test_a_plan_without_a_shipped_input_has_no_other() -> None:
     assert with_other_input(Plan("shell", block(), ("tally --all",)), SIZES, 0) is None
 
