@@ -6,3 +6,4 @@ test "$(sqlite3 :memory: 'select 1 + 1')" = 2
 python3 -c 'import curses, pexpect; pexpect.spawn("cat").close()'
 expect -c 'spawn -noecho printf ready; expect ready' >/dev/null
 tmux -V
+zcat /srv/manuals/slist.3.gz | grep -q SLIST_INSERT_AFTER

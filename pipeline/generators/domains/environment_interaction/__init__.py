@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.generators.domains.environment_interaction.consoles import queue_console
 from pipeline.generators.domains.environment_interaction.daemons import calibrated_instrument, paced_process
 from pipeline.generators.domains.environment_interaction.depot import depot_robot
 from pipeline.generators.domains.environment_interaction.lamps import lamp_panel
@@ -23,6 +24,7 @@ PACK = Pack(
         "lamp_panel": lamp_panel,
         "message_board": message_board,
         "paced_process": paced_process,
+        "queue_console": queue_console,
         "vault_combination": vault_combination,
         "word_ladder": word_ladder,
     },
