@@ -12,3 +12,6 @@ test "$(mkpasswd -m sha-256 -S saltsalt secret)" = "$(openssl passwd -5 -salt sa
 gpg --version > /dev/null
 git init -q history
 python3 -c 'import hmac, ssl'
+zcat /srv/manual/openssl/X509_STORE_CTX_get_error.3ssl.gz | grep -q X509_V_ERR_CERT_HAS_EXPIRED
+zcat /srv/manual/exits/sysexits.h.3head.gz | grep -q EX_TEMPFAIL
+python3 -c 'import sys; sys.path.insert(0, "/srv/password_lists"); import frequency_lists as f; assert len(f.FREQUENCY_LISTS) == 6'
