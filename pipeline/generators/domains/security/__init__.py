@@ -7,7 +7,9 @@ from pipeline.generators.domains.security.certificates import cert_inventory, pr
 from pipeline.generators.domains.security.deliveries import webhook_signatures
 from pipeline.generators.domains.security.firewall import firewall_verdicts
 from pipeline.generators.domains.security.intrusions import auth_forensics, web_injection
+from pipeline.generators.domains.security.passwords import password_audit
 from pipeline.generators.domains.security.ssh import key_fingerprints, sshd_hardening
+from pipeline.generators.domains.security.supervision import service_exits
 from pipeline.generators.drafts import Pack
 
 PACK = Pack(
@@ -23,5 +25,7 @@ PACK = Pack(
         "setuid_sweep": setuid_sweep,
         "sshd_hardening": sshd_hardening,
         "key_fingerprints": key_fingerprints,
+        "password_audit": password_audit,
+        "service_exits": service_exits,
     },
 )
