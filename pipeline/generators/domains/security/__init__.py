@@ -10,6 +10,7 @@ from pipeline.generators.domains.security.intrusions import auth_forensics, web_
 from pipeline.generators.domains.security.passwords import password_audit
 from pipeline.generators.domains.security.ssh import key_fingerprints, sshd_hardening
 from pipeline.generators.domains.security.supervision import service_exits
+from pipeline.generators.domains.security.verifications import verify_forensics
 from pipeline.generators.drafts import Pack
 
 PACK = Pack(
@@ -27,5 +28,6 @@ PACK = Pack(
         "key_fingerprints": key_fingerprints,
         "password_audit": password_audit,
         "service_exits": service_exits,
+        "verify_forensics": verify_forensics,
     },
 )

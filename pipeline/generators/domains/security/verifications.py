@@ -189,8 +189,122 @@ def verify_forensics(seed: int, context: Context) -> Draft:
         right=(Variant(name="from_the_headings", commands=(python(_by_headings(solution)),)),),
         weak=_weak(solution, constants, by_subject),
         verifier=filled(
-            _VERIFIER, columns=columns, rows=rows, path=_REPORTS[style][0], logged=_log(events, constants, style)
+            _VERIFIER,
+            columns=columns,
+            rows=rows,
+            path=_REPORTS[style][0],
+            logged=_log(events, constants, style),
+            chains=chains,
         )
-        + _TABLES[style],
+        + f"\n\n{_TABLES[style]}",
         contexts=("openssl_manual",),
     )
+
+
+def _solution(style: int, constants: bool, columns: list[str]) -> str:
+    bare = 'constant.removeprefix("X509_V_ERR_").lower()'
+    return changed(
+        _SOLUTION,
+        ("MANUAL", MANUAL),
+        ("SHOWN", bare if constants else "message"),
+        ("WANTED", "message" if constants else "constant"),
+        ("READER", _READERS[style]),
+        ("LAST", columns[-1]),
+        ("WRITER", changed(_WRITERS[style], ("COLUMNS", repr(tuple(columns))))),
+    )
+
+
+def _by_headings(solution: str) -> str:
+    """The same from the entries as they are set, whose marks for fonts and sizes have to go."""
+    found = next(line for line in solution.splitlines() if line.startswith("for constant, message, text"))
+    return changed(
+        solution,
+        (
+            found,
+            r"""for block in body.split('.IP "')[1:]:
+    head, text = block.split("\n", 1)
+    head = re.sub(r"\\f[BIR]|\\s-?\d|\\&", "", head).rsplit('"', 1)[0]
+    constant, message = head.split(": ", 1)""",
+        ),
+    )
+
+
+def _weak(solution: str, constants: bool, by_subject: bool) -> tuple[Variant, ...]:
+    guess = 'error.replace("_", " ")' if constants else '"X509_V_ERR_" + error.upper().replace(" ", "_")'
+    changes = {"names_made_up": (("(number, wanted,", f"(number, {guess},"),)}
+    if by_subject:
+        changes["depth_counted_from_the_root"] = (("-1 - int(depth)", "int(depth)"),)
+        changes["depth_of_the_server_is_one"] = (("-1 - int(depth)", "-int(depth)"),)
+    else:
+        changes["unused_codes_believed"] = (('"impossible" if "Unused." in text else ', ""),)
+        changes["callbacks_overlooked"] = (('"callback" if "callback" in text else ', ""),)
+    return tuple(Variant(name=name, commands=(python(changed(solution, *one)),)) for name, one in changes.items())
+
+
+def _instruction(style: int, constants: bool, columns: list[str]) -> str:
+    path, form = _REPORTS[style]
+    given, wanted = (
+        ("the constant in lower case without `X509_V_ERR_`", "`message`: the text that the page gives after it")
+        if constants
+        else ("the message of the library", "`constant`: the full name, `X509_V_ERR_...`, that has this message")
+    )
+    last = _SUBJECT if columns[-1] == "subject" else _ORIGIN
+    return (
+        f"The relay refuses partners, and its operator disputes why. In /work/relay, {_FORMS[style]} that certificate "
+        f"verification reported: number, session, depth and the error, as {given}. The operator goes by the manual "
+        f"page of this OpenSSL, {MANUAL}, and so must we: nothing from memory or from another version.\n"
+        f"Explain every event in {path}, {form}, in the order of the log, with `{'`, `'.join(columns)}`:\n"
+        f"- `event`: its number as in the log.\n"
+        f"- {wanted}, as a reader of the page sees it, without marks for fonts and sizes; `-` when the page does not "
+        f"have the error.\n- {last}.\nLeave log and chains.json as they are."
+    )
+
+
+_VERIFIER = """
+import csv
+import io
+import json
+
+COLUMNS = __COLUMNS__
+ROWS = __ROWS__
+
+
+def test_log_and_chains_are_still_as_they_were(box):
+    assert box.text("/work/relay/verify.log") == __LOGGED__
+    assert json.loads(box.text("/work/relay/chains.json")) == __CHAINS__
+
+
+def test_every_event_in_its_order(box):
+    assert [row[0] for row in table(box.text(__PATH__))] == [row[0] for row in ROWS]
+
+
+def test_names_from_the_page(box):
+    assert [row[:2] for row in table(box.text(__PATH__))] == [row[:2] for row in ROWS]
+
+
+def test_who_or_what_is_behind_each_event(box):
+    assert [row[2] for row in table(box.text(__PATH__))] == [row[2] for row in ROWS]
+
+
+"""
+_OBJECTS = """    assert all(sorted(entry) == sorted(COLUMNS) for entry in entries)
+    return [[entry[name] for name in COLUMNS] for entry in entries]
+"""
+_TABLES = (
+    """def table(text):
+    head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    assert head == COLUMNS
+    return rows
+""",
+    f"""def table(text):
+    entries = json.loads(text)
+{_OBJECTS}""",
+    """def table(text):
+    head, *rows = [line.split("\\t") for line in text.splitlines() if line]
+    assert head == COLUMNS
+    return rows
+""",
+    f"""def table(text):
+    entries = [json.loads(line) for line in text.splitlines() if line.strip()]
+{_OBJECTS}""",
+)
