@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.generators.domains.qemu import guest, images, live, machines
+from pipeline.generators.domains.qemu import guest, images, labels, live, machines
 from pipeline.generators.drafts import Pack
 
 PACK = Pack(
@@ -15,6 +15,7 @@ PACK = Pack(
         "guest_batch": guest.guest_batch,
         "rescue_ramdisk": guest.rescue_ramdisk,
         "memory_key": guest.memory_key,
+        "label_sectors": labels.label_sectors,
         "live_disk": live.live_disk,
         "pci_inventory": machines.pci_inventory,
         "boot_sector": machines.boot_sector,

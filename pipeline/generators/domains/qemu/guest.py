@@ -145,7 +145,7 @@ def _picked(rng: random.Random, columns: list[str], rows: _Rows, text: str) -> t
 _JOBS: Sequence[_Job] = (_counted, _weighed, _chained, _picked)
 
 
-def _suspended(commands: str, *, deaf: str = "") -> tuple[str, ...]:
+def suspended(commands: str, *, deaf: str = "") -> tuple[str, ...]:
     """Setup: a guest in which the commands ran, saved as the snapshot `suspended` of /work/machine.qcow2."""
     last = (f"guest-console -d /tmp/m -t 2 {_quoted(deaf)} > /dev/null 2>&1 || true",) if deaf else ()
     return (
@@ -196,7 +196,7 @@ def rescue_ramdisk(seed: int, context: Context) -> Draft:
         f"guest, and bring them out, uncompressed and named without .gz, on a new raw disk image "
         f"/work/rescue.img of exactly 1 MiB. {said} "
         "The guest must have written everything out before you end it; end it when you are done.",
-        setup=_suspended(f"mkdir -p {spool}\n{put}\nls {spool}"),
+        setup=suspended(f"mkdir -p {spool}\n{put}\nls {spool}"),
         solution=(
             f"truncate -s 1M rescue.img{on_host}",
             start,
@@ -322,7 +322,7 @@ def memory_key(seed: int, context: Context) -> Draft:
         f"/work/opened.txt, and the key as 32 lower-case hex digits and "
         "an LF to /work/key.txt.",
         setup=(
-            *_suspended(
+            *suspended(
                 f"({hold}) > /run/cache; wc -l /run/cache", deaf="trap '' INT QUIT TSTP; while :; do sleep 1000; done"
             ),
             f"printf {sealed.hex()} | xxd -r -p > sealed.bin",
