@@ -15,8 +15,9 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
-from pipeline.agents import AGENTS
+from pipeline.agents import NAMES
 from pipeline.archive_cache import CONTEXTS, ArchiveCache
+from pipeline.attempts import SamplesConfig
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ConfigurationError, PipelineError
@@ -75,13 +76,14 @@ class AgentsConfig(RolloutConfig):
     """Who attempts each instance, within which budgets."""
 
     agents: tuple[str, ...] = Field(default=("oracle", "noop"), min_length=1)
+    samples: SamplesConfig = SamplesConfig()
 
     @field_validator("agents")
     @classmethod
     def _known(cls, agents: tuple[str, ...]) -> tuple[str, ...]:
         # Here, since the stage that needs them comes when the images are built, hours later.
-        if unknown := sorted(set(agents) - set(AGENTS)):
-            raise ValueError(f"there is no agent {', '.join(unknown)}; there are {', '.join(sorted(AGENTS))}")
+        if unknown := sorted(set(agents) - set(NAMES)):
+            raise ValueError(f"there is no agent {', '.join(unknown)}; there are {', '.join(NAMES)}")
         return agents
 
 

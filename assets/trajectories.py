@@ -7,11 +7,11 @@ from assets.instances import instances
 from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run
 from assets.resources import RetryResource, WorkshopResource
+from assets.sampling import sample_all
 from assets.selection import built_repositories
 from pipeline.funnel import funnel
 from pipeline.schemas import to_rows
 from pipeline.stages.generation import selected
-from pipeline.stages.rollouts import roll_out
 from pipeline.stages.verifications import passed_by_doing_nothing, verify_all
 
 
@@ -29,8 +29,7 @@ def trajectories(
     """Each agent's attempt at each admitted instance, step by step, with its frozen final state."""
     shop = workshop.open()
     tasks = selected(shop.store(), built_repositories(shop, context.partition_keys))
-    config = shop.settings.rollout
-    report = roll_out(shop.store(), tasks, config.agents, shop.backend(), config, retry.options(shop))
+    report = sample_all(shop, tasks, retry.options(shop))
     rows = to_rows(shop.store().current("trajectories").slice(0, 10))
     return dg.MaterializeResult(
         metadata=stage_metadata(

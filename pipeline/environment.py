@@ -55,17 +55,19 @@ class SandboxEnvironment:
         return ""
 
     def step(self, command: str) -> StepOutcome:
-        return told(self._running().execute(command, timeout_s=self._command_timeout_s))
+        return told(self.sandbox.execute(command, timeout_s=self._command_timeout_s))
 
     def outcome(self, reference: str) -> FrozenState:
-        return self._running().freeze(reference)
+        return self.sandbox.freeze(reference)
 
     def close(self) -> None:
         if self._sandbox is not None:
             self._sandbox.close()
             self._sandbox = None
 
-    def _running(self) -> Sandbox:
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where it happens. Raises RuntimeError before the first reset."""
         if self._sandbox is None:
             raise RuntimeError("reset() comes first")
         return self._sandbox

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from pipeline.agents.protocol import Agent
+from pipeline.agents.protocol import Agent, ContextFull
 from pipeline.environment import Environment
-from pipeline.types import Record, Step, TaskInstance, Trajectory, trajectory_id
+from pipeline.types import Action, Record, Step, StopReason, TaskInstance, Trajectory, trajectory_id
 
 
 class RolloutConfig(Record):
     """Budgets of one attempt. A spent budget ends the attempt; its final state is judged all the same."""
 
     max_steps: int = Field(default=50, gt=0)
-    """Commands per attempt."""
+    """Decisions per attempt."""
     max_seconds: float = Field(default=900.0, gt=0)
     """Wall time per attempt, s."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Tokens per attempt, those of all prompts and all answers."""
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    """Cost per attempt, by the prices of the model, USD."""
     command_timeout_s: float = Field(default=120.0, gt=0)
     """Wall time per command, s."""
 
@@ -28,53 +33,99 @@ def rollout(
 ) -> Trajectory:
     """Let `agent` act until it hands in or a budget is spent, then freeze the final state under the trajectory's id.
 
-    Raises SandboxUnavailable or ImageMissing when our machinery failed: such an attempt leaves no trajectory.
+    Raises SandboxUnavailable, ImageMissing, ModelUnavailable and the other errors of a ChatModel when our machinery
+    failed: such an attempt leaves no trajectory.
     """
-    reference = trajectory_id(task.instance_id, agent.name, None, {}, sample)
-    started = time.monotonic()
+    attempt = _Attempt(task, agent, environment, config, sample)
     observation = environment.reset()
-    steps: list[Step] = []
-    while True:
-        action = agent.act(task, steps, observation)
+    while attempt.stopped is None:
+        observation = attempt.turn(observation)
+    return attempt.trajectory()
+
+
+@dataclass
+class _Attempt:
+    """One attempt as far as it has come."""
+
+    task: TaskInstance
+    agent: Agent
+    environment: Environment
+    config: RolloutConfig
+    sample: int
+    steps: list[Step] = field(default_factory=list)
+    stopped: StopReason | None = None
+    tokens: int = 0
+    cost_usd: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+
+    def turn(self, observation: str) -> str:
+        """One decision and what came of it: the next observation."""
+        try:
+            action = self.agent.act(self.task, self.steps, observation)
+        except ContextFull:
+            self.stopped = "max_context"
+            return observation
+        self._pay(action)
         if action.command is None:
-            steps.append(Step(index=len(steps), observation=observation, thought=action.thought, action=""))
-            return _finished(task, agent, environment, steps, "submitted", reference, sample)
-        outcome = environment.step(action.command)
-        steps.append(
-            Step(
-                index=len(steps),
-                observation=observation,
-                thought=action.thought,
-                action=action.command,
-                exit_code=outcome.exit_code,
-                seconds=outcome.seconds,
-                extra=outcome.extra,
-            )
+            extra = _calls(action) | ({"told": action.told} if action.told is not None else {})
+            self._add(action, observation, "", extra=extra)
+            if action.told is None:
+                self.stopped = "submitted"
+                return observation
+            self._look_at_budgets()
+            return action.told
+        outcome = self.environment.step(action.command)
+        self._add(
+            action,
+            observation,
+            action.command,
+            exit_code=outcome.exit_code,
+            seconds=outcome.seconds,
+            extra=_calls(action) | outcome.extra,
         )
-        observation = outcome.observation
-        if len(steps) >= config.max_steps:
-            return _finished(task, agent, environment, steps, "max_steps", reference, sample)
-        if time.monotonic() - started >= config.max_seconds:
-            return _finished(task, agent, environment, steps, "max_seconds", reference, sample)
+        self._look_at_budgets()
+        return outcome.observation
+
+    def trajectory(self) -> Trajectory:
+        """Freeze the state and put it all together."""
+        agent, task = self.agent, self.task
+        reference = trajectory_id(task.instance_id, agent.name, agent.model, agent.sampling, self.sample)
+        state = self.environment.outcome(reference)
+        assert self.stopped is not None
+        return Trajectory(
+            instance_id=task.instance_id,
+            agent=agent.name,
+            model=agent.model,
+            sampling=dict(agent.sampling),
+            sample=self.sample,
+            steps=tuple(self.steps),
+            interface=agent.interface,
+            messages=agent.conversation(task, self.steps),
+            details=dict(agent.details),
+            stop_reason=self.stopped,
+            state_reference=state.reference,
+        )
+
+    def _add(self, action: Action, observation: str, done: str, **fields: object) -> None:
+        tokens = sum(call.completion_tokens or 0 for call in action.calls)
+        said = {"thought": action.thought, "action": done, "tokens": tokens}
+        self.steps.append(Step.model_validate({"index": len(self.steps), "observation": observation, **said, **fields}))
+
+    def _pay(self, action: Action) -> None:
+        self.tokens += sum((call.prompt_tokens or 0) + (call.completion_tokens or 0) for call in action.calls)
+        self.cost_usd += sum(call.cost_usd or 0.0 for call in action.calls)
+
+    def _look_at_budgets(self) -> None:
+        config = self.config
+        budgets: Sequence[tuple[StopReason, float, float | None]] = (
+            ("max_steps", len(self.steps), config.max_steps),
+            ("max_seconds", time.monotonic() - self.started, config.max_seconds),
+            ("max_tokens", self.tokens, config.max_tokens),
+            ("max_cost", self.cost_usd, config.max_cost_usd),
+        )
+        self.stopped = next((name for name, used, most in budgets if most is not None and used >= most), None)
 
 
-def _finished(
-    task: TaskInstance,
-    agent: Agent,
-    environment: Environment,
-    steps: Sequence[Step],
-    stop_reason: str,
-    reference: str,
-    sample: int,
-) -> Trajectory:
-    state = environment.outcome(reference)
-    return Trajectory.model_validate(
-        {
-            "instance_id": task.instance_id,
-            "agent": agent.name,
-            "sample": sample,
-            "steps": tuple(steps),
-            "stop_reason": stop_reason,
-            "state_reference": state.reference,
-        }
-    )
+def _calls(action: Action) -> dict[str, object]:
+    calls = [call.model_dump(mode="json", exclude_none=True) for call in action.calls]
+    return {"calls": calls} if calls else {}

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -131,7 +131,14 @@ def trajectory_row(trajectory: Trajectory) -> Row:
         "trajectory_id": trajectory.trajectory_id,
         "n_turns": len(trajectory.steps),
         "n_tokens": sum(step.tokens for step in trajectory.steps),
+        "n_prompt_tokens": sum(int(call.get("prompt_tokens") or 0) for call in _calls(trajectory)),
+        "cost_usd": sum(costs) if (costs := [c["cost_usd"] for c in _calls(trajectory) if "cost_usd" in c]) else None,
+        "messages": list(trajectory.messages),
     }
+
+
+def _calls(trajectory: Trajectory) -> list[dict[str, Any]]:
+    return [call for step in trajectory.steps for call in step.extra.get("calls", ())]
 
 
 def trajectory_of(row: Mapping[str, object]) -> Trajectory:
@@ -141,9 +148,18 @@ def trajectory_of(row: Mapping[str, object]) -> Trajectory:
         _fields(Trajectory, row)
         | {
             "sampling": json.loads(str(row["sampling"])),
+            # Rows of schema 2 and before know neither.
+            "details": json.loads(str(row["details"] or "{}")),
+            "messages": tuple(_as_list(row["messages"])),
+            "interface": row["interface"] or "shell",
             "steps": tuple(Step.model_validate(step | {"extra": json.loads(step["extra"])}) for step in steps),
         }
     )
+
+
+def _as_list(value: object) -> list[Any]:
+    assert value is None or isinstance(value, list)
+    return value or []
 
 
 def verification_row(result: VerificationResult) -> Row:
@@ -207,7 +223,7 @@ def verified_rows(store: Store) -> Iterator[Row]:
             **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
             **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
             "provenance": _mapping(instance["provenance"]),
-            "messages": messages(instance_of(instance), trajectory_of(trajectory)),
+            "messages": trajectory["messages"] or messages(instance_of(instance), trajectory_of(trajectory)),
             "outcome": verification["outcome"],
             "tests": verification["tests"],
             "integrity": verification["integrity"],
@@ -246,7 +262,7 @@ _PUBLISHED_OF_TRAJECTORY = (
 
 
 def messages(instance: TaskInstance, trajectory: Trajectory) -> list[dict[str, str]]:
-    """The attempt as a chat: the instruction, then a command and what it answered in turn, last the hand-in.
+    """An attempt without a model as a chat: the instruction, a command and what it answered in turn, last the hand-in.
 
     User and assistant alternate and the assistant ends, as trainers ask for.
     """

@@ -61,7 +61,7 @@ _STEPS = pa.list_(
     )
 )
 
-JSON_COLUMNS = frozenset({"extra", "sampling"})
+JSON_COLUMNS = frozenset({"details", "extra", "sampling"})
 """Columns, nested ones too, that hold canonical JSON; a mapping given for one is written as such."""
 
 BATCH_COLUMNS: dict[str, pa.DataType] = {
@@ -223,6 +223,11 @@ _TRAJECTORIES: dict[str, pa.DataType] = {
     "n_turns": pa.int64(),
     "n_tokens": pa.int64(),
     "backend": _TEXT,
+    "interface": _TEXT,
+    "messages": _MESSAGES,
+    "details": _TEXT,
+    "n_prompt_tokens": pa.int64(),
+    "cost_usd": pa.float64(),
 }
 
 _VERIFICATIONS: dict[str, pa.DataType] = {
@@ -291,7 +296,7 @@ TABLES: dict[str, TableSchema] = {
         _working("selections", 1, _SELECTIONS),
         _working("contaminations", 1, _CONTAMINATIONS),
         _working("ratings", 1, _RATINGS),
-        _working("trajectories", 2, _TRAJECTORIES, 100),
+        _working("trajectories", 3, _TRAJECTORIES, 100),
         _working("verifications", 2, _VERIFICATIONS, 1_000),
     )
 }

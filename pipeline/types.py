@@ -204,12 +204,42 @@ class TaskInstance(Record):
         )
 
 
+Interface = Literal["shell", "terminal"]
+"""How an agent acts: whole commands with exit codes, or keys and a screen."""
+
+
+class ModelCall(Record):
+    """One question to a model and its answer, as far as it can be told apart from others."""
+
+    purpose: Literal["decision", "summary"] = "decision"
+    """`summary`: what was done so far, written for a conversation that begins anew since the old one grew too long."""
+    model: str
+    """As the server names it."""
+    prompt_sha256: str
+    """Of the messages that were sent, as canonical JSON."""
+    answer: str
+    finish_reason: str
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    cost_usd: float | None
+    prompt_token_ids: tuple[int, ...] | None = None
+    completion_token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+
+
 class Action(Record):
     """What an agent decided."""
 
     thought: str = ""
     command: str | None = None
-    """Next command, or None to hand in."""
+    """Next command, or None to hand in. For a terminal: the keys, as terminal_environment.py reads them."""
+    told: str | None = None
+    """Set when nothing is done in the environment and the agent reads this instead, e.g. that its answer was no
+    answer; `command` is None then."""
+    calls: tuple[ModelCall, ...] = ()
+    """The questions to a model behind it."""
 
 
 class Step(Record):
@@ -220,11 +250,16 @@ class Step(Record):
     """What the agent saw before deciding."""
     thought: str = ""
     action: str
-    """The command, or the empty string when the agent handed in."""
+    """The command, or the empty string when the agent handed in or its answer was no action (`extra.told`)."""
     exit_code: int | None = None
     seconds: float = 0.0
     tokens: int = 0
+    """Written by the model for this step."""
     extra: dict[str, Any] = Field(default_factory=dict)
+
+
+StopReason = Literal["submitted", "max_steps", "max_seconds", "max_tokens", "max_cost", "max_context"]
+"""Why an attempt ended: the agent handed in, or a budget was used up. Both are judged."""
 
 
 class Trajectory(Record):
@@ -237,7 +272,12 @@ class Trajectory(Record):
     sample: int = 0
     """Which of the samples of this agent on this instance."""
     steps: tuple[Step, ...]
-    stop_reason: Literal["submitted", "max_steps", "max_seconds"]
+    interface: Interface = "shell"
+    messages: tuple[dict[str, str], ...] = ()
+    """The conversation with the model as it stood at the end, its last answer included; empty without a model."""
+    details: dict[str, str] = Field(default_factory=dict)
+    """What else tells the policy apart: hashes of prompts and weights, the serving program and its version."""
+    stop_reason: StopReason
     state_reference: str
     """Name of the frozen final state."""
     backend: str | None = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import Literal
 
+from pipeline.environment import SandboxEnvironment
+from pipeline.interfaces import environment_of
+from pipeline.terminal_environment import TerminalEnvironment
 from pipeline.types import Record, TaskInstance, Trajectory, VerificationResult
 from pipeline.verdict import verdict
 from sandbox.errors import ImageMissing, VerifierBroken
-from sandbox.protocol import Backend, Sandbox
+from sandbox.protocol import Backend
 from sandbox.types import FrozenState, Judgement, Limits
 
 VERIFIER_BROKEN = "verifier_broken"
@@ -134,9 +136,9 @@ def act_again(
     Returns the state and a line for each command whose exit code is another one this time.
     Raises SandboxUnavailable and ImageMissing.
     """
-    with closing(backend.start(task.image_digest, task.limits)) as sandbox:
-        differing = _carry_out(trajectory, sandbox, command_timeout_s)
-        return sandbox.freeze(reference, keep=keep), differing
+    with _again(task, trajectory, backend, command_timeout_s) as environment:
+        differing = _carry_out(trajectory, environment)
+        return environment.sandbox.freeze(reference, keep=keep), differing
 
 
 def judge_live(
@@ -148,10 +150,11 @@ def judge_live(
     Raises VerifierBroken, SandboxUnavailable and ImageMissing.
     """
     verifier = task.verifier
-    with closing(backend.start(task.image_digest, task.limits)) as sandbox:
-        differing = _carry_out(trajectory, sandbox, command_timeout_s)
+    with _again(task, trajectory, backend, command_timeout_s) as environment:
+        differing = _carry_out(trajectory, environment)
         limits, timeout_s = _judging_limits(task), verifier.timeout_s
-        return backend.judge_live(sandbox, verifier.texts, limits=limits, timeout_s=timeout_s), differing
+        judgement = backend.judge_live(environment.sandbox, verifier.texts, limits=limits, timeout_s=timeout_s)
+        return judgement, differing
 
 
 def _judging_limits(task: TaskInstance) -> Limits:
@@ -159,12 +162,19 @@ def _judging_limits(task: TaskInstance) -> Limits:
     return task.limits.model_copy(update={"lifetime_s": task.verifier.timeout_s + JUDGE_LIFETIME_MARGIN_S})
 
 
-def _carry_out(trajectory: Trajectory, sandbox: Sandbox, command_timeout_s: float) -> list[str]:
+def _again(
+    task: TaskInstance, trajectory: Trajectory, backend: Backend, command_timeout_s: float
+) -> SandboxEnvironment | TerminalEnvironment:
+    return environment_of(task, backend, trajectory.interface, command_timeout_s=command_timeout_s)
+
+
+def _carry_out(trajectory: Trajectory, environment: SandboxEnvironment | TerminalEnvironment) -> list[str]:
+    environment.reset()
     differing = []
     for step in trajectory.steps:
         if not step.action:
             continue
-        result = sandbox.execute(step.action, timeout_s=command_timeout_s)
-        if result.exit_code != step.exit_code:
-            differing.append(f"step {step.index} ended with {result.exit_code}, recorded {step.exit_code}")
+        outcome = environment.step(step.action)
+        if outcome.exit_code != step.exit_code:
+            differing.append(f"step {step.index} ended with {outcome.exit_code}, recorded {step.exit_code}")
     return differing

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from pipeline.agents.bash import BashAgent
 from pipeline.agents.noop import NoopAgent
 from pipeline.agents.oracle import OracleAgent
 from pipeline.agents.protocol import Agent
+from pipeline.agents.terminus import TerminusAgent
+from pipeline.llm.protocol import ChatModel, Sampling
 
-AGENTS: dict[str, Agent] = {agent.name: agent for agent in (OracleAgent(), NoopAgent())}
+FIXED: Mapping[str, Agent] = {agent.name: agent for agent in (OracleAgent(), NoopAgent())}
+"""Agents that ask no model, and so act alike in every sample."""
+
+MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
+    BashAgent.name: BashAgent,
+    TerminusAgent.name: TerminusAgent,
+}
+"""Agents that a model decides for."""
+
+NAMES = tuple(sorted({*FIXED, *MODELLED}))

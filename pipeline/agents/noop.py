@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline.agents.fixed import FixedAgent
 from pipeline.types import Action, Step, TaskInstance
 
 
-class NoopAgent:
+class NoopAgent(FixedAgent):
     """Hands in at once."""
 
     name = "noop"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline.agents.fixed import FixedAgent
 from pipeline.types import Action, Step, TaskInstance
 
 
-class OracleAgent:
+class OracleAgent(FixedAgent):
     """One command of the solution per turn, then hands in, whatever the commands answered."""
 
     name = "oracle"

@@ -9,15 +9,26 @@ from __future__ import annotations
 import ipaddress
 import logging
 import random
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 
 import httpx
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, field_validator
 
 from pipeline.errors import ConfigurationError
-from pipeline.llm.protocol import Completion, Message, ModelUnavailable, PromptRefused, Sampling
+from pipeline.llm.chat_completions import Fault, completion
+from pipeline.llm.pace import Pace
+from pipeline.llm.protocol import (
+    Completion,
+    ContextOverflow,
+    Message,
+    ModelUnavailable,
+    PromptRefused,
+    Sampling,
+)
 from pipeline.schemas import clean_text
 from pipeline.types import Record
 
@@ -28,6 +39,12 @@ _AGAIN = frozenset({408, 409, 425, 429})
 _MOST_BYTES = 32 * 2**20
 """An answer that is longer is a fault of the server."""
 _SHOWN = 300
+_OVERFLOW = re.compile(
+    r"context[ _-]?(?:length|size|window)|maximum context|exceeds? the (?:available )?context|too many tokens"
+    r"|prompt is too long|longer than the model",
+    re.IGNORECASE,
+)
+"""How servers say that the messages are too long; the status alone may mean anything."""
 
 
 class OpenAIServerConfig(Record):
@@ -44,6 +61,12 @@ class OpenAIServerConfig(Record):
     """Between the first two tries; doubled for each further one."""
     longest_wait_s: float = Field(default=60.0, gt=0)
     """A server that asks for a longer wait is unavailable."""
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    """So many at the most, tries included; None for as many as are asked."""
+    usd_per_million_prompt_tokens: float | None = Field(default=None, ge=0)
+    usd_per_million_cached_tokens: float | None = Field(default=None, ge=0)
+    """Of the prompt tokens that the server had worked on before; None for the price of the others."""
+    usd_per_million_completion_tokens: float | None = Field(default=None, ge=0)
 
     @field_validator("base_url")
     @classmethod
@@ -62,9 +85,17 @@ class OpenAIServerConfig(Record):
 class OpenAIServer:
     """A ChatModel on such a server."""
 
-    def __init__(self, config: OpenAIServerConfig, api_key: SecretStr | None = None) -> None:
+    def __init__(
+        self,
+        config: OpenAIServerConfig,
+        api_key: SecretStr | None = None,
+        *,
+        details: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Nothing is asked yet. Raises ConfigurationError for a key that no header can carry."""
         self._config = config
+        self._details = dict(details)
+        self._pace = Pace(config.requests_per_minute)
         self._key = api_key.get_secret_value() if api_key else ""
         if not all("!" <= character <= "~" for character in self._key):
             # The HTTP library would say so too, and repeat the key.
@@ -78,14 +109,21 @@ class OpenAIServer:
     def name(self) -> str:
         return self._config.model
 
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See ChatModel."""
+        return self._details
+
     def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """See ChatModel."""
         began = time.monotonic()
         request = {
             "model": self._config.model,
             "messages": [{"role": one.role, "content": clean_text(one.content)} for one in messages],
-            **sampling.model_dump(exclude_none=True, exclude={"answer_schema"}),
+            **sampling.model_dump(exclude_none=True, exclude={"answer_schema", "token_details"}),
         }
+        if sampling.token_details:
+            request |= {"logprobs": True, "return_token_ids": True}
         if sampling.answer_schema is not None and self._structured:
             schema = {"name": "answer", "schema": sampling.answer_schema}
             request["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -93,7 +131,7 @@ class OpenAIServer:
         for number in range(1, self._config.tries + 1):
             try:
                 return self._ask(request, began)
-            except _Fault as fault:
+            except Fault as fault:
                 pause = max(fault.wait_s, wait * random.uniform(0.75, 1.25))
                 if number == self._config.tries or fault.wait_s > self._config.longest_wait_s:
                     raise ModelUnavailable(f"{self._place()}: {fault} ({number} tries)") from fault
@@ -112,10 +150,10 @@ class OpenAIServer:
     def _ask(self, request: dict[str, object], began: float) -> Completion:
         status, headers, body = self._post(request)
         if status == 200:
-            return _completion(body, time.monotonic() - began)
+            return self._priced(completion(body, time.monotonic() - began))
         said = self._said(body)
         if status in _AGAIN or status >= 500:
-            raise _Fault(f"status {status}{said}", _retry_after(headers))
+            raise Fault(f"status {status}{said}", _retry_after(headers))
         if status in {401, 403}:
             # What such a server says often repeats a part of the key.
             raise ConfigurationError(f"{self._place()} refuses the key (status {status}); set the right one")
@@ -123,14 +161,27 @@ class OpenAIServer:
             logger.info("%s knows no structured output%s", self._place(), said)
             self._structured = False
             return self._ask({name: value for name, value in request.items() if name != "response_format"}, began)
+        if status in {400, 413, 422} and _OVERFLOW.search(said):
+            raise ContextOverflow(f"{self._place()}: status {status}{said}")
         if status in {400, 413, 422}:
             raise PromptRefused(f"{self._place()}: status {status}{said}")
         raise ConfigurationError(
             f"{self._place()} answers with status {status}{said}; see to its base_url and the name of its model"
         )
 
+    def _priced(self, completion: Completion) -> Completion:
+        config = self._config
+        prompt, cached, written = completion.prompt_tokens, completion.cached_tokens or 0, completion.completion_tokens
+        price, price_written = config.usd_per_million_prompt_tokens, config.usd_per_million_completion_tokens
+        if price is None or price_written is None or prompt is None or written is None:
+            return completion
+        price_cached = price if config.usd_per_million_cached_tokens is None else config.usd_per_million_cached_tokens
+        cost = ((prompt - cached) * price + cached * price_cached + written * price_written) / 1e6
+        return completion.model_copy(update={"cost_usd": cost})
+
     def _post(self, request: dict[str, object]) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body. Raises _Fault when there is no whole answer within the time."""
+        """Status, headers and body. Raises Fault when there is no whole answer within the time."""
+        self._pace.wait()
         until = time.monotonic() + self._config.timeout_s
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         body = bytearray()
@@ -141,12 +192,12 @@ class OpenAIServer:
                 for chunk in answer.iter_bytes():
                     body += chunk
                     if len(body) > _MOST_BYTES:
-                        raise _Fault(f"more than {_MOST_BYTES:,} bytes of answer")
+                        raise Fault(f"more than {_MOST_BYTES:,} bytes of answer")
                     if time.monotonic() > until:
-                        raise _Fault(f"no end of the answer within {self._config.timeout_s:g} s")
+                        raise Fault(f"no end of the answer within {self._config.timeout_s:g} s")
                 return answer.status_code, answer.headers, bytes(body)
         except httpx.HTTPError as error:
-            raise _Fault(f"{type(error).__name__}: {error}") from error
+            raise Fault(f"{type(error).__name__}: {error}") from error
 
     def _said(self, body: bytes) -> str:
         """The beginning of an error's text, without the key."""
@@ -154,54 +205,6 @@ class OpenAIServer:
         if self._key:
             text = text.replace(self._key, "***")
         return f": {text[:_SHOWN]}" if text else ""
-
-
-class _Fault(Exception):
-    """One try came to nothing through no fault of ours; `wait_s` is what the server asks to wait."""
-
-    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
-        super().__init__(reason)
-        self.wait_s = wait_s
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Answer(BaseModel):
-    content: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Answer
-    finish_reason: str | None = None
-
-
-class _Body(BaseModel):
-    """The parts of the answer that are used; servers add fields of their own."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    model: str = ""
-    usage: _Usage | None = None
-
-
-def _completion(body: bytes, seconds: float) -> Completion:
-    try:
-        found = _Body.model_validate_json(body)
-    except ValidationError as error:
-        shown = body[:_SHOWN].decode("utf-8", "replace")
-        raise _Fault(f"no chat completion ({error.error_count()} faults): {shown}") from error
-    choice, usage = found.choices[0], found.usage or _Usage()
-    finish = choice.finish_reason
-    return Completion(
-        text=choice.message.content or "",
-        finish_reason="stop" if finish == "stop" else "length" if finish == "length" else "other",
-        model=found.model,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        seconds=seconds,
-    )
 
 
 def _retry_after(headers: httpx.Headers) -> float:

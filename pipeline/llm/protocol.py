@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from pydantic import Field
@@ -22,6 +22,10 @@ class PromptRefused(PipelineError):
     """
 
 
+class ContextOverflow(PromptRefused):
+    """The messages, with room for the answer, are longer than the context of the model. Fewer may be taken."""
+
+
 class Message(Record):
     """One message of a conversation."""
 
@@ -38,6 +42,8 @@ class Sampling(Record):
     """Most tokens of the answer."""
     seed: int | None = None
     """Repeats an answer only on a server that works on one request at a time."""
+    token_details: bool = False
+    """Ask for token ids and log-probabilities of the answer, where the server gives them."""
     answer_schema: dict[str, Any] | None = None
     """JSON schema of the answer. A server that knows structured output keeps to it; others answer as they like, so
     that an answer is read as carefully as any other (answers.py)."""
@@ -54,8 +60,16 @@ class Completion(Record):
     prompt_tokens: int | None
     """None where the server does not count."""
     completion_tokens: int | None
+    cached_tokens: int | None = None
+    """Of the prompt tokens, those that the server had worked on before; None where it does not say."""
     seconds: float
     """From the first try to the answer, waits between tries included."""
+    cost_usd: float | None = None
+    """By the prices of the configuration; None without prices or counts."""
+    prompt_token_ids: tuple[int, ...] | None = None
+    completion_token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    """Of each token of the answer, natural logarithm; None where they were not asked for or not given."""
 
 
 class ChatModel(Protocol):
@@ -65,10 +79,14 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """Name stored on rows."""
 
+    @property
+    def details(self) -> Mapping[str, str]:
+        """What tells this model from another one of its name: hash of the weights, serving program and version."""
+
     def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """The answer to the last message.
 
         Raises ModelUnavailable for faults of the server and the network, after asking again with growing waits;
-        PromptRefused when the messages are at fault; ConfigurationError when the address, the key or the name of the
-        model is.
+        ContextOverflow when the messages are too long, PromptRefused when they are at fault otherwise;
+        ConfigurationError when the address, the key or the name of the model is.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.llm.protocol import Completion, Message, ModelUnavailable, Sampling
 
@@ -21,6 +21,10 @@ class ScriptedModel:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        return {}
 
     def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """The next answer. Raises ModelUnavailable after the last one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.agents import AGENTS
+from pipeline.agents import FIXED
 from pipeline.environment import StepOutcome, told
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import TaskInstance
@@ -49,6 +49,6 @@ class Marked:
 
 
 def test_the_mark_stands_on_the_step_of_the_trajectory(task: TaskInstance) -> None:
-    *acted, submitted = rollout(task, AGENTS["oracle"], Marked(), RolloutConfig()).steps
+    *acted, submitted = rollout(task, FIXED["oracle"], Marked(), RolloutConfig()).steps
     assert [step.extra for step in acted] == [{"shell_restarted": True}] * len(task.solution)
     assert submitted.extra == {}

@@ -26,7 +26,7 @@ def write(folder: Path, text: str) -> Path:
         ("workers = ", "TOML"),
         ("snapshot = '../x'", "snapshot"),
         ("[sources]\nuse = ['gopher']", "'context' or 'tasks'"),
-        ("[rollout]\nagents = ['oracel']", "there is no agent oracel; there are noop, oracle"),
+        ("[rollout]\nagents = ['oracel']", "there is no agent oracel; there are bash, noop, oracle, terminus"),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
 )

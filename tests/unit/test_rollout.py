@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.agents import AGENTS
+from pipeline.agents import FIXED
+from pipeline.agents.fixed import FixedAgent
 from pipeline.environment import StepOutcome
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import Action, Step, TaskInstance, trajectory_id
@@ -39,7 +40,7 @@ class RecordedEnvironment:
         pass
 
 
-class Restless:
+class Restless(FixedAgent):
     """Never hands in."""
 
     name = "restless"
@@ -50,7 +51,7 @@ class Restless:
 
 def test_the_oracle_runs_the_solution_in_order_and_hands_in(task: TaskInstance) -> None:
     environment = RecordedEnvironment()
-    trajectory = rollout(task, AGENTS["oracle"], environment, RolloutConfig())
+    trajectory = rollout(task, FIXED["oracle"], environment, RolloutConfig())
     assert tuple(environment.commands) == task.solution
     assert [step.action for step in trajectory.steps] == [*task.solution, ""]
     assert [step.observation for step in trajectory.steps] == ["", "answer 1", "answer 2"]
@@ -59,7 +60,7 @@ def test_the_oracle_runs_the_solution_in_order_and_hands_in(task: TaskInstance) 
 
 def test_the_final_state_is_frozen_under_the_id_that_was_known_before(task: TaskInstance) -> None:
     environment = RecordedEnvironment()
-    trajectory = rollout(task, AGENTS["noop"], environment, RolloutConfig())
+    trajectory = rollout(task, FIXED["noop"], environment, RolloutConfig())
     expected = trajectory_id(task.instance_id, "noop", None, {}, 0)
     assert (trajectory.trajectory_id, trajectory.state_reference, environment.frozen) == (
         expected,
@@ -85,5 +86,5 @@ def test_a_spent_budget_ends_the_attempt_and_keeps_its_state(
 def test_a_broken_sandbox_leaves_no_trajectory(task: TaskInstance) -> None:
     environment = RecordedEnvironment(breaks_at=1)
     with pytest.raises(SandboxUnavailable):
-        rollout(task, AGENTS["oracle"], environment, RolloutConfig())
+        rollout(task, FIXED["oracle"], environment, RolloutConfig())
     assert environment.frozen == []

@@ -39,6 +39,7 @@ PUBLISHED = {
     ("verifications", 1): "942a3645179f",
     ("terminal", 1): "4a73138276b2",
     ("trajectories", 2): "82e7767a4fb6",
+    ("trajectories", 3): "d9bb1154fc73",
     ("verifications", 2): "6153ebb5ea1a",
     ("terminal", 2): "cdcda8ab33b6",
 }
@@ -145,20 +146,24 @@ def test_rows_of_an_older_version_get_nulls_in_the_columns_they_lack() -> None:
     assert (row["score"], row["features"], row["reason"]) == (0.5, None, None)
 
 
+OF_MODELS = ["interface", "messages", "details", "n_prompt_tokens", "cost_usd"]
+
+
 @pytest.mark.parametrize(
-    ("schema", "lacking"),
+    ("schema", "version", "lacking"),
     [
-        (TABLES["trajectories"], ["backend"]),
-        (TABLES["verifications"], ["backend"]),
-        (TERMINAL, ["backend", "integrity"]),
-        (TABLES["instances"], ["flake_rate", "repository_image_digest", "right", "weak"]),
+        (TABLES["trajectories"], 1, ["backend", *OF_MODELS]),
+        (TABLES["trajectories"], 2, OF_MODELS),
+        (TABLES["verifications"], 1, ["backend"]),
+        (TERMINAL, 1, ["backend", "integrity"]),
+        (TABLES["instances"], 1, ["flake_rate", "repository_image_digest", "right", "weak"]),
     ],
     ids=lambda value: value.name if isinstance(value, TableSchema) else "",
 )
-def test_rows_of_version_1_are_read_by_version_2(schema: TableSchema, lacking: list[str]) -> None:
+def test_rows_of_an_older_version_are_read_by_the_newest(schema: TableSchema, version: int, lacking: list[str]) -> None:
     key = "trajectory_id" if "trajectory_id" in schema.arrow.names else "instance_id"
     old = to_arrow(schema, [{key: "t1"}]).drop_columns(lacking)
-    assert schema_sha256(old.schema)[:12] == PUBLISHED[schema.name, 1]
+    assert schema_sha256(old.schema)[:12] == PUBLISHED[schema.name, version]
     (row,) = to_rows(adapt(schema, old))
     assert row[key] == "t1" and all(row[name] is None for name in lacking)
 

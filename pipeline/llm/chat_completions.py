@@ -1,0 +1,81 @@
+"""Reads the body of a chat completion as servers send it; fields that one of them adds are passed over."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field, ValidationError
+
+from pipeline.llm.protocol import Completion
+
+_SHOWN = 300
+
+
+class Fault(Exception):
+    """One try came to nothing through no fault of ours; `wait_s` is what the server asks to wait."""
+
+    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+class _PromptDetails(BaseModel):
+    cached_tokens: int | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Answer(BaseModel):
+    content: str | None = None
+
+
+class _Token(BaseModel):
+    logprob: float
+
+
+class _Logprobs(BaseModel):
+    content: list[_Token] | None = None
+
+
+class _Choice(BaseModel):
+    message: _Answer
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class _Body(BaseModel):
+    choices: list[_Choice] = Field(min_length=1)
+    model: str = ""
+    usage: _Usage | None = None
+    prompt_token_ids: list[int] | None = None
+
+
+def completion(body: bytes, seconds: float) -> Completion:
+    """What a body says. Raises Fault for one that is no chat completion, e.g. since it was cut off."""
+    try:
+        found = _Body.model_validate_json(body)
+    except ValidationError as error:
+        shown = body[:_SHOWN].decode("utf-8", "replace")
+        raise Fault(f"no chat completion ({error.error_count()} faults): {shown}") from error
+    choice, usage = found.choices[0], found.usage or _Usage()
+    finish = choice.finish_reason
+    logprobs = choice.logprobs.content if choice.logprobs is not None else None
+    return Completion(
+        text=choice.message.content or "",
+        finish_reason="stop" if finish == "stop" else "length" if finish == "length" else "other",
+        model=found.model,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None,
+        seconds=seconds,
+        prompt_token_ids=_tuple(found.prompt_token_ids),
+        completion_token_ids=_tuple(choice.token_ids),
+        logprobs=tuple(token.logprob for token in logprobs) if logprobs is not None else None,
+    )
+
+
+def _tuple(ids: list[int] | None) -> tuple[int, ...] | None:
+    return tuple(ids) if ids is not None else None
