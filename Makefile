@@ -1,7 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
 .PHONY: run run-domains test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	roundtrip-harbor
+	bench-rollout roundtrip-harbor
 
 # The repositories of the world; the packs of the domains take longer and have a command of their own.
 run:
@@ -49,6 +49,11 @@ bench-sandbox:
 bench-leak:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.leak $(ARGS)
+
+# What the driver adds to each turn and each attempt; 2,000 attempts of a model that answers at once, 16 at a time.
+bench-rollout:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.rollout $(ARGS)
 
 # Images of the repositories of training/experiments/image_curation; ARGS="--mirrors FOLDER" names their clones.
 bench-curation:
