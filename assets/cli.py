@@ -163,7 +163,10 @@ def status(data: Path | None, config: Path | None, as_json: bool) -> None:
 @located
 @click.argument("identifier", callback=not_empty)
 def show(data: Path | None, config: Path | None, identifier: str) -> None:
-    """Explain a repository, image, instance or trajectory by its id or the beginning of it."""
+    """Explain a repository, image, instance or trajectory by its id or the beginning of it.
+
+    A single trajectory is replayed turn by turn.
+    """
     from rich.console import Console
 
     from assets.show import explain

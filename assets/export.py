@@ -1,6 +1,7 @@
-"""`touchstone export …`: admitted tasks in the formats of other programs. The formats are in pipeline/exports."""
+"""`touchstone export …`: tasks and attempts in the formats of other programs. The formats are in pipeline/exports."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def export() -> None:
-    """Admitted tasks in the formats of other programs."""
+    """Admitted tasks and recorded attempts in the formats of other programs."""
 
 
 @export.command()
@@ -52,3 +53,40 @@ def harbor_export(workshop: "Workshop", folder: Path, instances: tuple[str, ...]
     references = References(client, workshop.registry())
     runtime = VerifierRuntime(client, workshop.bases()).image().digest
     return export_tasks(tasks, folder, references.of(runtime), references.of)
+
+
+def _attempts(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the arguments of an export of recorded attempts."""
+    command = click.option("--json", "as_json", is_flag=True, help="One JSON line only.")(command)
+    command = click.option(
+        "--trajectory", default=None, metavar="ID", callback=not_empty, help="Only ids that are this or begin so."
+    )(command)
+    return located(click.argument("folder", type=click.Path(path_type=Path))(command))
+
+
+@export.command()
+@_attempts
+def atif(data: Path | None, config: Path | None, folder: Path, trajectory: str | None, as_json: bool) -> None:
+    """Write each attempt as an ATIF document, in a job folder below FOLDER, which must be empty or not there."""
+    from pipeline.exports.atif_job import export_job
+    from pipeline.exports.recorded import recorded_attempts
+
+    made = export_job(recorded_attempts(open_located(data, config).store(), trajectory or ""), folder)
+    if as_json:
+        click.echo(json.dumps(made.model_dump()))
+        return
+    click.echo(f"{len(made.trajectories)} attempts in {made.folder}; `harbor view {made.folder}` shows them")
+
+
+@export.command()
+@_attempts
+def asciicast(data: Path | None, config: Path | None, folder: Path, trajectory: str | None, as_json: bool) -> None:
+    """Write a recording of each attempt to FOLDER, which must be empty or not there."""
+    from pipeline.exports.asciicast import export_casts
+    from pipeline.exports.recorded import recorded_attempts
+
+    made = export_casts(recorded_attempts(open_located(data, config).store(), trajectory or ""), folder)
+    if as_json:
+        click.echo(json.dumps(made.model_dump()))
+        return
+    click.echo(f"{len(made.trajectories)} recordings in {made.folder}; `asciinema play FILE` plays one")

@@ -1,6 +1,7 @@
-"""What is known of one id: a sheet per row that the working tables hold about it."""
+"""What is known of one id: a sheet per row that the working tables hold about it, and a single attempt turn by turn."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -8,7 +9,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from assets.terminal_replay import replay
 from assets.visible import visible, visible_text
+from pipeline.exports.recorded import recorded_attempts
 from pipeline.schemas import to_rows
 from pipeline.tables import Store
 
@@ -25,6 +28,9 @@ _IDS: dict[str, tuple[str, ...]] = {
 }
 """The columns by which a row of each table is found."""
 
+_OF_AN_ATTEMPT = ("trajectories", "verifications")
+"""The tables whose rows about one attempt its replay shows."""
+
 _IDENTITIES = ("trajectory_id", "instance_id", "context_id", "image_digest", "repository_id")
 """The column that tells the rows of a list apart: the first one that a row has."""
 
@@ -34,9 +40,16 @@ _ROWS_IN_FULL = 3
 
 
 def explain(store: Store, identifier: str) -> list[RenderableType]:
-    """A sheet for each table that knows an id, a digest or a name beginning with `identifier`; empty when none does."""
+    """A sheet for each table that knows an id, a digest or a name beginning with `identifier`; empty when none does.
+
+    A single attempt is replayed in place of its sheets.
+    """
     sheets: list[RenderableType] = []
+    attempts = list(islice(recorded_attempts(store, identifier), 2))
+    replayed = _OF_AN_ATTEMPT if len(attempts) == 1 else ()
     for table, columns in _IDS.items():
+        if table in replayed:
+            continue
         rows = [
             row for row in to_rows(store.read(table)) if any(_begins(row.get(column), identifier) for column in columns)
         ]
@@ -44,7 +57,7 @@ def explain(store: Store, identifier: str) -> list[RenderableType]:
             sheets.append(_list(table, rows))
         else:
             sheets.extend(_sheet(table, row) for row in rows)
-    return sheets
+    return [*sheets, *replay(attempts[0])] if replayed else sheets
 
 
 def _begins(value: object, identifier: str) -> bool:
