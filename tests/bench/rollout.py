@@ -1,6 +1,6 @@
 """`make bench-rollout`: what the driver adds to attempts of a model that answers at once. The last line is JSON.
 
-The attempts go through the real stages (agent, prompts, sandbox, rows on disk, verdict), many at a time. What is counted
+The attempts go through the real stages (agent, prompts, sandbox, rows on disk, verdict), many at a time. What counts
 for a turn is the CPU time of the attempt's own thread from one answer of the model to the next: prompt, parsing, the
 loop, and talking to the sandbox. The wall time of the same stretches, without the commands themselves, is queueing for
 the cores too when more attempts run than there are cores. Ends with 1 when an attempt gets the wrong verdict or the
