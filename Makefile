@@ -1,7 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run run-domains test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	bench-rollout roundtrip-harbor
+.PHONY: run run-domains run-llm serve test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
+	bench-rollout experiment-rollouts roundtrip-harbor
 
 # The repositories of the world; the packs of the domains take longer and have a command of their own.
 run:
@@ -11,6 +11,18 @@ run:
 run-domains:
 	infra/bootstrap.sh run
 	.venv/bin/touchstone run --streams domains $(ARGS)
+
+# With attempts of a small model that runs here; LLM=FILE takes the weights of a GGUF file. For a model behind an address
+# of its own: `make serve`, or [model] in touchstone.toml, and `touchstone run --agents bash`.
+LLM = smollm2
+run-llm:
+	infra/bootstrap.sh local
+	.venv/bin/touchstone run --streams languages --agents oracle,noop,bash --samples 2 --local-model $(LLM) $(ARGS)
+
+# vLLM in the foreground; ARGS="MODEL [--cpu]".
+serve:
+	infra/bootstrap.sh venv
+	infra/serve.sh $(ARGS)
 
 # pytest comes last: its summary is the end of the output. Without an engine the tests that need one fail.
 test:
@@ -55,6 +67,11 @@ bench-rollout:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.rollout $(ARGS)
 
+# A small real model at easy instances of the data folder; TOUCHSTONE_CONFIG names a configuration with that [model].
+experiment-rollouts:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.rollout_cells $(ARGS)
+
 # Images of the repositories of training/experiments/image_curation; ARGS="--mirrors FOLDER" names their clones.
 bench-curation:
 	infra/bootstrap.sh run
@@ -70,10 +87,11 @@ peers:
 	infra/bootstrap.sh run
 	infra/peers.sh
 
-# Rewrites both locks with the newest versions that pyproject.toml allows.
+# Rewrites the locks with the newest versions that pyproject.toml allows.
 COMPILE = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--no-header --no-annotate --no-emit-index-url
 lock:
 	infra/bootstrap.sh venv
 	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra local --no-deps --constraint requirements.lock --output-file requirements-local.lock pyproject.toml
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml

@@ -19,7 +19,8 @@ from assets.report import report
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assets.resources import Workshop
+    from assets.attempting import AttemptsResource
+    from assets.resources import RetryResource, Workshop
 
 _EXIT_FAILED = 1
 _EXIT_CONFIGURATION = 2
@@ -78,7 +79,19 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     callback=not_empty,
     help="all (default), languages, domains, or one of them, e.g. go or sql.",
 )
+@click.option(
+    "--agents", metavar="NAMES", callback=not_empty, help="Who attempts the instances, e.g. oracle,noop,bash."
+)
+@click.option("--samples", type=click.IntRange(min=1), help="Attempts of each agent with a model at each instance.")
+@click.option(
+    "--local-model",
+    metavar="NAME",
+    callback=not_empty,
+    help="smollm2, or the path of a GGUF file: the model of the agents, started on this machine.",
+)
 @click.option("--instances-only", is_flag=True, help="Stop when the instances are admitted: no agent attempts them.")
+@click.option("--plan", is_flag=True, help="Run nothing: say how many attempts there are to make, and what they take.")
+@click.option("--json", "as_json", is_flag=True, help="With --plan: one JSON line only.")
 def run(
     data: Path | None,
     config: Path | None,
@@ -86,22 +99,40 @@ def run(
     only: tuple[str, ...],
     day: str | None,
     streams: str,
+    agents: str | None,
+    samples: int | None,
+    local_model: str | None,
     instances_only: bool,
+    plan: bool,
+    as_json: bool,
 ) -> None:
     """Materialize the main job for one crawl day and print the funnel."""
     from rich.console import Console
 
+    from assets.attempting import AttemptsResource
     from assets.launch import materialize
     from assets.progress import ProgressBars
+    from assets.resources import RetryResource
     from assets.visible import visible
+    from pipeline.llm.weights import SMOLLM2
 
     console = Console(log_path=False)
     workshop = open_located(data, config)
     if only and retry == "none":
         raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
+    if (as_json and not plan) or (plan and instances_only):
+        raise click.UsageError("--json belongs to --plan, which is about the attempts that --instances-only leaves out")
+    if local_model not in {None, SMOLLM2}:
+        local_model = os.path.abspath(local_model)  # relative to where the command is given, not to the settings
+    attempts = AttemptsResource(
+        agents=agents.split(",") if agents else [], samples=samples or 0, local_model=local_model or ""
+    )
+    if plan:
+        _print_plan(console, workshop, attempts, streams, day, RetryResource(retry=retry, only=list(only)), as_json=as_json)
+        return
     with ProgressBars(console):
         job = "instances_only" if instances_only else "main"
-        error = materialize(workshop, job, day=day, streams=streams, retry=retry, only=only)
+        error = materialize(workshop, job, day=day, streams=streams, retry=retry, only=only, attempts=attempts)
     try:
         _print_funnel(console, workshop, instances_only=instances_only)
     finally:  # a damaged snapshot must not hide why the run failed
@@ -109,6 +140,26 @@ def run(
             console.print(visible("The run failed: ", "red") + visible(error), soft_wrap=True)
     if error is not None:
         sys.exit(_EXIT_FAILED)
+
+
+def _print_plan(
+    console: "Console",
+    workshop: "Workshop",
+    attempts: "AttemptsResource",
+    streams: str,
+    day: str | None,
+    retry: "RetryResource",
+    *,
+    as_json: bool,
+) -> None:
+    from assets.partitions import streams_named
+    from assets.plan import plan_of, plan_table
+
+    plan = plan_of(workshop, attempts, streams_named(streams), day, retry.options(workshop))
+    if as_json:
+        click.echo(plan.model_dump_json())
+    else:
+        console.print(plan_table(plan))
 
 
 def _print_funnel(console: "Console", workshop: "Workshop", *, instances_only: bool = False) -> None:
@@ -206,7 +257,9 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
         console.print(visible(f"{row.trajectory_id}: {row.recorded} -> {row.replayed} ({row.reason})"))
     if as_json:
         click.echo(json.dumps(report.model_dump()))
-    if report.differing:
+    for broken in report.broken:
+        console.print(visible(f"{broken}; not replayed"))
+    if report.differing or report.broken:
         sys.exit(_EXIT_FAILED)
 
 

@@ -3,12 +3,13 @@
 import dagster as dg
 
 from assets import datasets, images, instances, ratings, repositories, trajectories
+from assets.attempting import AttemptsResource
 from assets.resources import RetryResource, WorkshopResource
 from assets.schedules import instances_job, main_job, nightly
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules([repositories, images, instances, ratings, trajectories, datasets]),
-    resources={"workshop": WorkshopResource(), "retry": RetryResource()},
+    resources={"workshop": WorkshopResource(), "retry": RetryResource(), "attempts": AttemptsResource()},
     jobs=[main_job, instances_job],
     schedules=[nightly],
     # Items run side by side inside an asset; a process per step would only add its start.

@@ -7,18 +7,31 @@ from typing import Any
 
 import dagster as dg
 
+from assets.attempting import AttemptsResource
 from assets.partitions import FIRST_DAY, range_tags, streams_named, today
 from assets.resources import Workshop
+from pipeline.attempts import rounds
 from pipeline.errors import ConfigurationError
 
 
 def materialize(
-    workshop: Workshop, job: str, *, day: str | None, streams: str, retry: str, only: Sequence[str]
+    workshop: Workshop,
+    job: str,
+    *,
+    day: str | None,
+    streams: str,
+    retry: str,
+    only: Sequence[str],
+    attempts: AttemptsResource,
 ) -> str | None:
     """Run a job for some streams of one day; returns None, or the reason of the first step that failed.
 
-    Raises ConfigurationError for a day that is none, and for `streams` that name none.
+    Raises ConfigurationError for a day that is none, for `streams` that name none, and for agents that cannot act.
     """
+    if job == "main":
+        # Here, since the stage that needs them comes when the images are built, hours later.
+        config = attempts.config(workshop)
+        next(rounds([], config.agents, attempts.model(workshop), config.samples))
     day = _checked_day(day or today())
     tags = range_tags(day, streams_named(streams))
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
@@ -28,7 +41,7 @@ def materialize(
     with workshop.dagster_instance() as instance:
         result = defs.resolve_job_def(job).execute_in_process(
             instance=instance,
-            run_config=run_config(retry, only),
+            run_config=run_config(retry, only, attempts),
             tags=tags,
             raise_on_error=False,
         )
@@ -38,10 +51,13 @@ def materialize(
     return _reason(failures[0]) if failures else "the run was not successful; see the run in the Dagster UI"
 
 
-def run_config(retry: str, only: Sequence[str]) -> dict[str, Any]:
+def run_config(retry: str, only: Sequence[str], attempts: AttemptsResource) -> dict[str, Any]:
     """Run configuration of a job; the same dictionary can be pasted into the UI's launchpad."""
     return {
-        "resources": {"retry": {"config": {"retry": retry, "only": list(only)}}},
+        "resources": {
+            "retry": {"config": {"retry": retry, "only": list(only)}},
+            "attempts": {"config": attempts.model_dump()},
+        },
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
 

@@ -23,7 +23,7 @@ from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.image_attempts import CurationConfig, Workbench, sandbox_check
 from pipeline.instances import InstancesConfig
-from pipeline.llm.openai_server import OpenAIServer, OpenAIServerConfig
+from pipeline.llm.choice import ModelConfig, chosen_model
 from pipeline.llm.protocol import ChatModel
 from pipeline.model_repair import rewritten
 from pipeline.rollout import RolloutConfig
@@ -126,8 +126,9 @@ class Settings(Record):
     images: ImagesConfig = ImagesConfig()
     builds: BuildsConfig = BuildsConfig()
     curation: CurationConfig = CurationConfig()
-    model: OpenAIServerConfig | None = None
-    """A server that is asked to repair Dockerfiles when no rule can; None for none. Its key: TOUCHSTONE_MODEL_KEY."""
+    model: ModelConfig | None = None
+    """Decides for the agents that need one, repairs Dockerfiles when no rule can, writes tasks; None for none. The key
+    of a server: TOUCHSTONE_MODEL_KEY."""
     sandbox: SandboxConfig = SandboxConfig()
     sources: SourcesConfig = SourcesConfig()
     score: ScoreConfig = ScoreConfig()
@@ -227,12 +228,16 @@ class Workshop:
             rewrite=functools.partial(rewritten, model) if (model := self.model()) is not None else None,
         )
 
-    @functools.cache  # noqa: B019
     def model(self) -> ChatModel | None:
-        """Raises ConfigurationError for a key that cannot be sent."""
+        """The model of the settings, None without one. Raises ConfigurationError as `chosen_model` does."""
         config = self.settings.model
+        return self.model_of(config) if config is not None else None
+
+    @functools.cache  # noqa: B019
+    def model_of(self, config: ModelConfig) -> ChatModel:
+        """A model of a run's own choice; one object for each, since it may have a process behind it."""
         key = os.environ.get(MODEL_KEY_VARIABLE)
-        return OpenAIServer(config, SecretStr(key) if key else None) if config is not None else None
+        return chosen_model(config, SecretStr(key) if key else None, self.folder)
 
     def toolchain(self, language: Language, version: str | None = None) -> str:
         """Tag of the toolchain image of a language, built when first asked for; ValueError for an unknown version."""

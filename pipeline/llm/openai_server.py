@@ -101,7 +101,7 @@ class OpenAIServer:
             # The HTTP library would say so too, and repeat the key.
             raise ConfigurationError("the key of the model holds spaces or characters that are no ASCII")
         # A proxy of this machine cannot reach the machine's own servers.
-        self._client = httpx.Client(timeout=config.timeout_s, trust_env=not _loopback(config.base_url))
+        self._client = httpx.Client(timeout=config.timeout_s, trust_env=not loopback(config.base_url))
         self._structured = True
         """Whether the server was not seen to refuse structured output."""
 
@@ -220,7 +220,8 @@ def _retry_after(headers: httpx.Headers) -> float:
         return 0.0
 
 
-def _loopback(base_url: str) -> bool:
+def loopback(base_url: str) -> bool:
+    """Whether an address is on this machine."""
     host = httpx.URL(base_url).host
     try:
         return ipaddress.ip_address(host).is_loopback
