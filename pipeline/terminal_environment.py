@@ -7,12 +7,14 @@ combination (`C-c`, `Enter`, as tmux has them) is that key; any other text is ty
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from pipeline.environment import StepOutcome
+from pipeline.schemas import clean_text
 from pipeline.types import Record, TaskInstance
 from sandbox.protocol import Backend, Sandbox
 from sandbox.terminals.terminal import Terminal, TerminalState
@@ -20,15 +22,21 @@ from sandbox.types import FrozenState
 
 ROWS, COLUMNS = 40, 160
 MAX_WAIT_S = 60.0
-"""Longest that one batch of keys waits, s; a longer program is looked at again with empty keystrokes."""
+"""Longest wait after one text, s; a longer program is looked at again with empty keystrokes."""
+MAX_BATCH_S = 180.0
+"""After so many seconds nothing more of a batch is typed: no single decision may use up the time of the attempt."""
+MOST_SEEN = 10_000
+"""Bytes of one observation, half of them from its beginning."""
 FIRST_PROMPT_S = 10.0
 
 
 class Keystrokes(Record):
-    """Keys to type, and how long to wait for what they bring."""
+    """Keys to type, and how long to wait for what they bring. What else a model writes beside them is passed over."""
 
-    keystrokes: str
-    duration: float = Field(default=1.0, ge=0.0)
+    model_config = ConfigDict(extra="ignore")
+
+    keystrokes: Annotated[str, AfterValidator(clean_text)]
+    duration: float = Field(default=1.0, ge=0.0, allow_inf_nan=False)
     """Seconds; the wait ends earlier when the shell shows its prompt."""
 
 
@@ -48,24 +56,22 @@ class TerminalEnvironment:
         """The screen with the first prompt."""
         self.close()
         self._sandbox = self._backend.start(self._instance.image_digest, self._instance.limits)
-        self._terminal = self._sandbox.terminal(rows=ROWS, columns=COLUMNS)
-        state = self._terminal.wait(FIRST_PROMPT_S)
-        self._terminal.new_output()
-        return f"Current Terminal Screen:\n{state.screen.text}"
+        return f"Current Terminal Screen:\n{self._open().screen.text}"
 
     def step(self, command: str) -> StepOutcome:
         """Type a batch. Raises pydantic's ValidationError for an action that is none."""
-        terminal = self._running()
+        if self._terminal is None:
+            raise RuntimeError("reset() comes first")
         started = time.monotonic()
-        state: TerminalState | None = None
-        for one in BATCH.validate_json(command):
-            if one.keystrokes:
-                terminal.press(one.keystrokes)
-            patience_s = min(one.duration, MAX_WAIT_S)
-            state = terminal.wait(patience_s, quiet_s=patience_s)
+        state, note = _type(self._terminal, BATCH.validate_json(command), until=started + MAX_BATCH_S)
+        observation = _seen(self._terminal) + note
         extra = {} if state is None else {"terminal": state.status}
+        if state is not None and state.status == "shell_exited":
+            self._terminal.close()
+            self._open()
+            observation += "\n[the shell ended: the next keys go to a new one]"
         return StepOutcome(
-            observation=_seen(terminal),
+            observation=observation,
             exit_code=None if state is None else state.exit_code,
             seconds=time.monotonic() - started,
             extra=extra,
@@ -77,11 +83,14 @@ class TerminalEnvironment:
 
     def close(self) -> None:
         """See Environment."""
-        if self._terminal is not None:
-            self._terminal.close()
-        if self._sandbox is not None:
-            self._sandbox.close()
+        terminal, sandbox = self._terminal, self._sandbox
         self._terminal = self._sandbox = None
+        try:
+            if terminal is not None:
+                terminal.close()
+        finally:
+            if sandbox is not None:
+                sandbox.close()
 
     @property
     def sandbox(self) -> Sandbox:
@@ -90,10 +99,12 @@ class TerminalEnvironment:
             raise RuntimeError("reset() comes first")
         return self._sandbox
 
-    def _running(self) -> Terminal:
-        if self._terminal is None:
-            raise RuntimeError("reset() comes first")
-        return self._terminal
+    def _open(self) -> TerminalState:
+        """A terminal at its first prompt."""
+        self._terminal = self.sandbox.terminal(rows=ROWS, columns=COLUMNS)
+        state = self._terminal.wait(FIRST_PROMPT_S)
+        self._terminal.new_output()
+        return state
 
     def __enter__(self) -> Self:
         return self
@@ -104,9 +115,34 @@ class TerminalEnvironment:
         self.close()
 
 
+def _type(terminal: Terminal, batch: Sequence[Keystrokes], *, until: float) -> tuple[TerminalState | None, str]:
+    """Type one text after the other, and wait after each. Returns the last state, and a note where some were left."""
+    state: TerminalState | None = None
+    for number, one in enumerate(batch):
+        if time.monotonic() > until or (state is not None and state.status == "shell_exited"):
+            return state, f"\n[the last {len(batch) - number} of {len(batch)} keystrokes were not typed]"
+        try:
+            if one.keystrokes:
+                terminal.press(one.keystrokes)
+        except ValueError as error:  # more than a terminal takes
+            return terminal.wait(0), f"\n[not typed, nor what came after: {error}]"
+        patience_s = min(one.duration, MAX_WAIT_S)
+        state = terminal.wait(patience_s, quiet_s=patience_s)
+    return state, ""
+
+
 def _seen(terminal: Terminal) -> str:
     """New output where programs only wrote on; the screen where one of them holds it."""
     output, screen = terminal.new_output(), terminal.screen()
     if screen.alternate or not output.text.strip():
         return f"Current Terminal Screen:\n{screen.text}"
-    return f"New Terminal Output:\n{output.text}"
+    return f"New Terminal Output:\n{_limited(output.text)}"
+
+
+def _limited(text: str) -> str:
+    data = text.encode()
+    if len(data) <= MOST_SEEN:
+        return text
+    half = MOST_SEEN // 2
+    head, tail = (part.decode(errors="ignore") for part in (data[:half], data[-half:]))
+    return f"{head}\n[{len(data) - 2 * half} bytes left out: output is limited to {MOST_SEEN}]\n{tail}"

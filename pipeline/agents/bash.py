@@ -9,14 +9,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.agents.calling import ask
-from pipeline.llm.answers import blocks, plain
+from pipeline.agents.calling import ask, sent
+from pipeline.llm.answers import CodeBlock, blocks, plain
 from pipeline.llm.protocol import ChatModel, Message, Sampling
-from pipeline.prompts import prompt
+from pipeline.prompts import fenced, prompt
 from pipeline.types import Action, Interface, Step, TaskInstance
 
 SHELLS = {"bash", "sh", "shell", "console", "shell-session", "zsh", ""}
-_DONE = re.compile(r"^\W*DONE\W*$", re.MULTILINE)
+_SESSIONS = {"console", "shell-session"}
+"""Blocks in which only lines with a prompt are commands, the others what the model thinks they print."""
+_DONE = re.compile(r"^[^\w\n]*DONE[^\w\n]*$", re.MULTILINE)
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(?:\\?([A-Za-z_][\w.-]*)|'([^'\n]+)'|\"([^\"\n]+)\")")
 _KEPT = 300
 """Characters of each end of an old output when the context is full."""
 _RECENT = 2
@@ -66,7 +70,7 @@ class BashAgent:
         if not history:
             return ()
         last = history[-1]
-        before = _messages(task, history[:-1], last.observation)
+        before = sent(_shorter_and_shorter(task, history[:-1], last.observation), last)
         return (
             *({"role": one.role, "content": one.content} for one in before),
             {"role": "assistant", "content": _said(last)},
@@ -74,23 +78,91 @@ class BashAgent:
 
 
 def read(answer: str) -> tuple[str, str | None, bool]:
-    """(thought, command or None, whether the answer hands in). What stands behind the first command is not read."""
-    text = plain(answer)
-    found = [block for block in blocks(answer) if block.language in SHELLS and block.text.strip()]
-    if found:
-        thought = "\n".join(text.split("\n")[: found[0].line]).strip()
-        command = "\n".join(line.removeprefix("$ ") for line in found[0].text.strip("\n").split("\n"))
-        if _DONE.fullmatch(command.strip()):
+    """(thought, command or None, whether the answer hands in). What stands behind the first command is not read.
+
+    A block that says that it is of a shell comes before those that say nothing.
+    """
+    text, found = plain(answer), blocks(answer)
+    lines = text.split("\n")
+    shells = [block for block in found if block.language in SHELLS and block.text.strip()]
+    for block in sorted(shells, key=lambda one: one.language == "")[:1]:
+        thought = "\n".join(lines[: block.line]).strip()
+        if _DONE.fullmatch(block.text.strip()):
             return thought, None, True
-        return thought, command, False
-    return _DONE.sub("", text).strip(), None, _DONE.search(text) is not None
+        if command := _command(_whole(lines, block), block.language):
+            return thought, command, False
+    for block in found:
+        if _DONE.fullmatch(block.text.strip()):
+            continue
+        behind = block.line + block.text.count("\n") + 2
+        lines[block.line : behind] = [""] * len(lines[block.line : behind])
+    return _DONE.sub("", text).strip(), None, _DONE.search("\n".join(lines)) is not None
+
+
+class _Heredocs:
+    """Follows the lines of a script, to know which of them are the text of a heredoc."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[bool, str]] = []
+
+    @property
+    def open(self) -> bool:
+        return bool(self._ends)
+
+    def take(self, line: str) -> None:
+        """The next line."""
+        if not self._ends:
+            self._ends = [(bool(dash), a or b or c) for dash, a, b, c in _HEREDOC.findall(line)]
+            return
+        dash, end = self._ends[0]
+        if (line.lstrip("\t") if dash else line) == end:
+            del self._ends[0]
+
+
+def _whole(lines: Sequence[str], block: CodeBlock) -> str:
+    """The text of a block. A fence inside of a heredoc does not end it, though Markdown says so."""
+    opening = lines[block.line]
+    margin = len(opening) - len(opening.lstrip(" "))
+    heredocs = _Heredocs()
+    if not _FENCE.match(opening):  # in a quote or behind the mark of a list
+        return block.text
+    for number, line in enumerate(lines[block.line + 1 :], start=block.line + 1):
+        if _FENCE.match(line) and number > block.line + block.text.count("\n") and not heredocs.open:
+            return "\n".join(_unindented(one, margin) for one in lines[block.line + 1 : number])
+        heredocs.take(_unindented(line, margin))
+    rest = lines[block.line + 1 :]
+    return block.text if heredocs.open else "\n".join(_unindented(one, margin) for one in rest)
+
+
+def _unindented(line: str, margin: int) -> str:
+    return line if line[:margin].strip() else line[margin:]
+
+
+def _command(text: str, language: str) -> str:
+    """What a shell is to run of a block: no prompts, no printed lines, no DONE behind the commands."""
+    lines = text.strip("\n").split("\n")
+    session = language in _SESSIONS and any(line.startswith("$ ") for line in lines)
+    kept: list[str] = []
+    heredocs = _Heredocs()
+    goes_on = False
+    for line in lines:
+        if not heredocs.open and not goes_on:
+            if session and not line.startswith("$ "):
+                continue
+            if line.strip() == "DONE":
+                continue
+            line = line.removeprefix("$ ")
+        kept.append(line)
+        heredocs.take(line)
+        goes_on = line.endswith("\\")
+    return "\n".join(kept).strip("\n")
 
 
 def _said(step: Step) -> str:
     """An earlier answer as the model reads it again: up to its command, since what it guessed behind is not true."""
     thought = f"{step.thought}\n\n" if step.thought else ""
     if step.action:
-        return f"{thought}```bash\n{step.action}\n```"
+        return thought + fenced(step.action, "bash")
     return (step.thought or "(no answer)") if "told" in step.extra else f"{thought}DONE"
 
 
@@ -125,7 +197,7 @@ def _shorter_and_shorter(task: TaskInstance, history: Sequence[Step], observatio
     yield _messages(task, history, observation, kept=0)
     yield _messages(task, history, _cut(observation, 4 * _KEPT), kept=0, recent=1)
     whole = _messages(task, history, _cut(observation, _KEPT), kept=0, recent=1)
-    yield [whole[0], *whole[-5:]] if len(whole) > 6 else whole
+    yield [whole[0], *whole[-4:]] if len(whole) > 5 else whole
 
 
 def _cut(text: str, kept: int) -> str:

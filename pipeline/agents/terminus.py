@@ -1,22 +1,24 @@
 """An agent that types keys and reads a screen, with the protocol of Terminus-2, so that results compare with its.
 
 One JSON object per answer: analysis, plan, commands, task_complete. A faulty answer is told its fault. Completion has
-to be confirmed. When the context is full the model writes a summary, and goes on with that alone. The wording of the
-prompts (terminus.md, terminus_summary.md) is ours.
+to be confirmed; keys that come with it are typed first. When the context is full the model writes a summary, and goes
+on with that alone. The wording of the prompts (terminus.md, terminus_summary.md) is ours.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from pipeline.agents.calling import ask
+from pipeline.agents.calling import ask, sent
 from pipeline.agents.protocol import ContextFull
-from pipeline.llm.answers import NoAnswer, object_of
+from pipeline.llm.answers import NoAnswer, object_of, plain
 from pipeline.llm.protocol import ChatModel, Message, Sampling
 from pipeline.prompts import prompt
+from pipeline.schemas import clean_text
 from pipeline.terminal_environment import BATCH, COLUMNS, ROWS, Keystrokes
 from pipeline.types import Action, Interface, ModelCall, Step, TaskInstance
 
@@ -24,15 +26,27 @@ CONFIRM = (
     "You say that the task is complete. The state of the machine is judged as it is now, and nothing can be corrected "
     'afterwards. If that is right, answer with "task_complete": true again; if not, go on.'
 )
+_COMPLETE = re.compile(r'"task_complete"\s*:\s*"?true', re.IGNORECASE)
+_SCREENS = (None, 1000, 200)
+"""How much of each end of the screen a conversation begins with that follows a summary; None for all of it."""
+
+_Text = Annotated[str, AfterValidator(clean_text)]
 
 
 class _Reply(BaseModel):
     """The answer; what else stands in it is passed over."""
 
-    analysis: str = ""
-    plan: str = ""
+    analysis: _Text
+    plan: _Text
     commands: list[Keystrokes] = Field(default_factory=list)
     task_complete: bool = False
+
+    @model_validator(mode="after")
+    def _acts(self) -> Self:
+        # Part of an answer that cannot be read as a whole is no wish to do nothing.
+        if "commands" not in self.model_fields_set and not self.task_complete:
+            raise ValueError("there are no commands")
+        return self
 
 
 class TerminusAgent:
@@ -60,6 +74,8 @@ class TerminusAgent:
 
     def act(self, task: TaskInstance, history: Sequence[Step], observation: str) -> Action:
         """See Agent."""
+        if history and _says_complete(history[-1]) and _is_asked(history[:-1]):
+            return Action()
         calls: list[ModelCall] = []
         try:
             completion, call = ask(self._model, [_messages(task, history, observation)], self._sampling)
@@ -67,8 +83,8 @@ class TerminusAgent:
             if not history:
                 raise
             calls.append(self._summary(task, history, observation))
-            begun_anew = _messages(task, history, observation, summary=calls[0].answer)
-            completion, call = ask(self._model, [begun_anew], self._sampling)
+            begun_anew = _openings(task, calls[0].answer, observation)
+            completion, call = ask(self._model, begun_anew, self._sampling)
         calls.append(call)
         try:
             reply = object_of(completion.text, _Reply)
@@ -81,55 +97,83 @@ class TerminusAgent:
             # Nothing to type is a look at the screen.
             batch = tuple(reply.commands) or (Keystrokes(keystrokes=""),)
             return Action(thought=thought, command=BATCH.dump_json(batch).decode(), calls=tuple(calls))
-        if history and history[-1].extra.get("told") == CONFIRM:
+        if _is_asked(history):
             return Action(thought=thought, calls=tuple(calls))
         return Action(thought=thought, told=CONFIRM, calls=tuple(calls))
 
     def conversation(self, task: TaskInstance, history: Sequence[Step]) -> tuple[dict[str, str], ...]:
         """See Agent."""
-        if not history:
+        asked = [step for step in history if step.extra.get("calls")]
+        if not asked:
             return ()
         # What the last answer brought was not answered any more.
-        answered = _messages(task, history, "")[:-1]
+        answered = _messages(task, history[: history.index(asked[-1]) + 1], "")[:-1]
         return tuple({"role": one.role, "content": one.content} for one in answered)
 
     def _summary(self, task: TaskInstance, history: Sequence[Step], observation: str) -> ModelCall:
         """What was done so far, in the words of the model. Raises ContextFull."""
-        whole = _messages(task, history, observation)
-        question = Message(role="user", content=prompt("terminus_summary").render(instruction=task.instruction))
-        _, call = ask(self._model, _beginnings(whole, question), self._sampling)
+        _, call = ask(self._model, _beginnings(task, history, observation), self._sampling)
         return call.model_copy(update={"purpose": "summary"})
 
 
-def _beginnings(messages: Sequence[Message], question: Message) -> Iterator[list[Message]]:
-    """The conversation, or as much of its beginning as it takes, with a question at its end."""
+def _is_asked(history: Sequence[Step]) -> bool:
+    """Whether the model reads the question for confirmation now."""
+    return bool(history) and (history[-1].extra.get("told") == CONFIRM or _says_complete(history[-1]))
+
+
+def _says_complete(step: Step) -> bool:
+    """Whether keys were typed with which the model said that the task is complete."""
+    calls = step.extra.get("calls", ())
+    if not step.action or not calls or not _COMPLETE.search(calls[-1]["answer"]):
+        return False
+    return object_of(calls[-1]["answer"], _Reply).task_complete
+
+
+def _beginnings(task: TaskInstance, history: Sequence[Step], observation: str) -> Iterator[list[Message]]:
+    """The conversation, or as much of its beginning as it takes, with the request to sum it up at its end."""
+    question = prompt("terminus_summary").render(instruction=task.instruction)
+    messages = _messages(task, history, observation)
     turns = len(messages) // 2
-    while turns > 0:
+    while turns > 1:
         turns = min(turns - 1, turns * 2 // 3)
-        yield [*messages[: 2 * turns], question]
+        yield [*messages[: 2 * turns], Message(role="user", content=question)]
+    _, summary = _last_summary(history)
+    yield [Message(role="user", content=_after(summary) + question)]
 
 
-def _messages(
-    task: TaskInstance, history: Sequence[Step], observation: str, *, summary: str | None = None
-) -> list[Message]:
+def _openings(task: TaskInstance, summary: str | None, screen: str) -> Iterator[list[Message]]:
+    """A conversation that begins, with less and less of the screen."""
+    for kept in _SCREENS:
+        shown = screen if kept is None or len(screen) <= 2 * kept else f"{screen[:kept]}\n[…]\n{screen[-kept:]}"
+        content = prompt("terminus").render(
+            rows=str(ROWS), columns=str(COLUMNS), instruction=task.instruction, screen=_after(summary) + shown
+        )
+        yield [Message(role="user", content=content)]
+
+
+def _after(summary: str | None) -> str:
+    return f"What the engineer before you wrote:\n{plain(summary).strip()}\n\n" if summary is not None else ""
+
+
+def _last_summary(history: Sequence[Step]) -> tuple[int, str | None]:
+    """The step that began with it, and the summary; (0, None) when there is none."""
+    for index in range(len(history) - 1, -1, -1):
+        for call in history[index].extra.get("calls", ()):
+            if call.get("purpose") == "summary":
+                return index, call["answer"]
+    return 0, None
+
+
+def _messages(task: TaskInstance, history: Sequence[Step], observation: str) -> list[Message]:
     """The conversation since the task was set, or since it was last summed up."""
-    start = 0
-    if summary is not None:
-        start = len(history)
-    else:
-        for index, step in enumerate(history):
-            for call in step.extra.get("calls", ()):
-                if call.get("purpose") == "summary":
-                    start, summary = index, call["answer"]
+    start, summary = _last_summary(history)
     seen = [*(step.observation for step in history), observation]
-    so_far = f"What the engineer before you wrote:\n{summary}\n\n" if summary is not None else ""
-    first = prompt("terminus").render(
-        rows=str(ROWS), columns=str(COLUMNS), instruction=task.instruction, screen=so_far + seen[start]
-    )
-    messages = [Message(role="user", content=first)]
+    openings = _openings(task, summary, seen[start])
+    messages = list(next(openings) if summary is None else sent(openings, history[start]))
     for index in range(start, len(history)):
         messages.append(Message(role="assistant", content=_answer(history[index])))
-        messages.append(Message(role="user", content=seen[index + 1]))
+        question = f"\n\n{CONFIRM}" if _says_complete(history[index]) else ""
+        messages.append(Message(role="user", content=seen[index + 1] + question))
     return messages
 
 

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 PYTHON = {"python", "python3", "py", "py3", "pytest", "python-pytest"}
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT_BEFORE = re.compile(r"\A(?:(?!<think).)*?</think(?:ing)?>[ \t]*$", re.DOTALL | re.IGNORECASE | re.MULTILINE)
+"""Where the template of the model opens the thought, the answer has its end only."""
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})", re.MULTILINE)
 _WORD = re.compile(r"[\w+-]+")
 _SHOWN = 300
@@ -44,7 +46,8 @@ class CodeBlock:
 
 def plain(answer: str) -> str:
     """The answer without what the model thought aloud, with newlines as line ends."""
-    return _THOUGHT.sub("", answer).replace("\r\n", "\n").replace("\r", "\n")
+    lines = answer.replace("\r\n", "\n").replace("\r", "\n")
+    return _THOUGHT.sub("", _THOUGHT_BEFORE.sub("", lines))
 
 
 def blocks(answer: str) -> list[CodeBlock]:
@@ -147,7 +150,8 @@ def _decoded(text: str) -> Iterator[object]:
             return
         try:
             value, end = decoder.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
+            # A number of thousands of digits is a ValueError of its own.
             continue
         yield value
         position = end - 1
