@@ -111,7 +111,10 @@ def _of_terminal(steps: tuple[Step, ...]) -> Iterator[_Event]:
 def _shown(observation: str) -> str:
     headline = _HEADLINE.match(observation)
     text = _lines(clean(clean_text(observation[headline.end() if headline else 0 :])))
-    return text if headline and headline[1].startswith("New") else _WIPE + text
+    if headline and headline[1].startswith("New"):
+        return text
+    # The rows of a screen come without the blank that stands between a prompt and what is typed next.
+    return f"{_WIPE}{text} "
 
 
 def _thinking(step: Step) -> float:

@@ -50,7 +50,9 @@ def document(attempt: RecordedAttempt) -> dict[str, Any]:
 
 def calls_of(step: Step) -> list[ModelCall]:
     """The questions to a model behind a turn."""
-    return [ModelCall.model_validate(call) for call in step.extra.get("calls", ())]
+    # What a server does not tell is missing in the row.
+    unknown = dict.fromkeys(_COUNTED)
+    return [ModelCall.model_validate(unknown | call) for call in step.extra.get("calls", ())]
 
 
 def totals(trajectory: Trajectory) -> dict[str, float]:

@@ -81,7 +81,9 @@ def _agent(kind: str) -> Agent:
     if kind in ("shell", "told"):
         command = "Look first.\n\n```bash\nprintf '\\033' > a\nls\n```\nI guess there are many."
         first = command if kind == "shell" else "I am not sure."
-        return BashAgent(CountingModel([first, command, "DONE"]), sampling)
+        # One of them asks a server that counts nothing.
+        model = CountingModel if kind == "shell" else ScriptedModel
+        return BashAgent(model([first, command, "DONE"]), sampling)
     keys = [{"keystrokes": "ls\n", "duration": 0.5}, {"keystrokes": "C-c", "duration": 3.0}]
     typed = json.dumps({"analysis": "A shell.", "plan": "Look.", "commands": keys})
     done = json.dumps({"analysis": "Done.", "plan": "", "commands": [], "task_complete": True})

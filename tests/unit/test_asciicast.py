@@ -54,7 +54,7 @@ def test_a_command_cannot_hide_its_control_characters(task: TaskInstance) -> Non
 
 def test_a_terminal_shows_its_screens_and_what_came_between_them(task: TaskInstance) -> None:
     text = shown(attempt("terminal", task))
-    assert text == "\x1b[2J\x1b[H$ls\r\noverript>[red]\ufffd\r\n$ \x1b[2J\x1b[Hx"
+    assert text == "\x1b[2J\x1b[H$ ls\r\noverript>[red]\ufffd\r\n$ \x1b[2J\x1b[Hx "
     header, _ = played(attempt("terminal", task))
     assert (header["width"], header["height"]) == (160, 40)
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from assets.cli import touchstone
+from assets.resources import open_workshop
 from pipeline.errors import ConfigurationError
 from pipeline.exports.atif import IMPOSSIBLE, document
 from pipeline.exports.atif_job import export_job
@@ -105,8 +108,9 @@ def _call(step: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     metrics = dict(step["metrics"])
     other = metrics.pop("extra")
-    logprobs = [float("-inf") if one == IMPOSSIBLE else one for one in metrics["logprobs"]]
-    return {**metrics, **other, "logprobs": logprobs, "model": step["model_name"], "answer": step["message"]}
+    if (logprobs := metrics.get("logprobs")) is not None:
+        metrics["logprobs"] = [float("-inf") if one == IMPOSSIBLE else one for one in logprobs]
+    return {**metrics, **other, "model": step["model_name"], "answer": step["message"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,6 +177,21 @@ def test_only_ids_that_begin_so_are_exported(task: TaskInstance, tmp_path: Path)
     stored(store, attempts)
     wanted = attempts[3].trajectory.trajectory_id
     assert [row.trajectory.trajectory_id for row in recorded_attempts(store, wanted[:12])] == [wanted]
+
+
+@pytest.mark.parametrize("form", ["atif", "asciicast"])
+def test_the_command_writes_the_attempts_that_were_asked_for(form: str, task: TaskInstance, tmp_path: Path) -> None:
+    attempts = [attempt(kind, task) for kind in KINDS]
+    stored(Store(tmp_path / "data"), attempts)
+    (tmp_path / "touchstone.toml").touch()
+    place = ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
+    ids = sorted(one.trajectory.trajectory_id for one in attempts)
+    for number, (options, expected) in enumerate([([], ids), (["--trajectory", ids[2][:12]], ids[2:3])]):
+        open_workshop.cache_clear()
+        command = ["export", form, str(tmp_path / f"out{number}"), "--json", *options, *place]
+        done = CliRunner().invoke(touchstone, command, catch_exceptions=False)
+        assert json.loads(done.stdout)["trajectories"] == expected
+        assert sum(1 for path in (tmp_path / f"out{number}").rglob("traj-*")) == len(expected)
 
 
 def test_what_is_not_there_is_said_and_leaves_no_folder(task: TaskInstance, tmp_path: Path) -> None:
