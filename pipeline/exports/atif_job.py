@@ -134,6 +134,7 @@ def _trial_files(attempt: RecordedAttempt) -> dict[str, Any]:
 def _trial_result(attempt: RecordedAttempt, config: Mapping[str, Any]) -> dict[str, Any]:
     trajectory, verdict = attempt.trajectory, attempt.verdict
     identity = trajectory.trajectory_id
+    times = {"started_at": _moment(_begun(attempt)), "finished_at": _moment(attempt.recorded_at)}
     model = None if trajectory.model is None else {"name": trajectory.model}
     found: dict[str, Any] = {
         "id": _uuid(identity),
@@ -146,8 +147,8 @@ def _trial_result(attempt: RecordedAttempt, config: Mapping[str, Any]) -> dict[s
         "config": config,
         "agent_info": {"name": trajectory.agent, "version": agent_version(trajectory), "model_info": model},
         "agent_result": _counts(trajectory) | {"metadata": {"stop_reason": trajectory.stop_reason}},
-        "started_at": _moment(_begun(attempt)),
-        "finished_at": _moment(attempt.recorded_at),
+        "agent_execution": times,
+        **times,
     }
     if verdict is not None and verdict.outcome in _REWARDS:
         found["verifier_result"] = {"rewards": {"reward": _REWARDS[verdict.outcome]}}

@@ -107,7 +107,10 @@ def test_the_viewer_shows_every_trial_with_its_reward(viewer: str, job: Path, at
         trajectory, verdict = recorded.trajectory, recorded.verdict
         place = f"{viewer}/api/jobs/touchstone/trials/{trajectory.trajectory_id}"
         found = trials[trajectory.trajectory_id]
-        assert (found["reward"], found["agent_name"]) == (expected[verdict and verdict.outcome], trajectory.agent)
+        assert (found["reward"], found["agent_name"]) == (
+            expected[verdict.outcome if verdict else None],
+            trajectory.agent,
+        )
         written = json.loads((job / trajectory.trajectory_id / "agent" / "trajectory.json").read_text())
         assert _json(f"{place}/trajectory") == written
         shown = _json(f"{place}/verifier-output")["ctrf"]
