@@ -33,6 +33,7 @@ class _Answer(BaseModel):
 
 class _Token(BaseModel):
     logprob: float
+    id: int | None = None
 
 
 class _Logprobs(BaseModel):
@@ -72,9 +73,15 @@ def completion(body: bytes, seconds: float) -> Completion:
         cached_tokens=usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None,
         seconds=seconds,
         prompt_token_ids=_tuple(found.prompt_token_ids),
-        completion_token_ids=_tuple(choice.token_ids),
+        completion_token_ids=_tuple(choice.token_ids) or _ids(logprobs or []),
         logprobs=tuple(token.logprob for token in logprobs) if logprobs is not None else None,
     )
+
+
+def _ids(tokens: list[_Token]) -> tuple[int, ...] | None:
+    """Some servers give them beside the probabilities."""
+    ids = tuple(token.id for token in tokens if token.id is not None)
+    return ids if ids and len(ids) == len(tokens) else None
 
 
 def _tuple(ids: list[int] | None) -> tuple[int, ...] | None:

@@ -123,7 +123,8 @@ class OpenAIServer:
             **sampling.model_dump(exclude_none=True, exclude={"answer_schema", "token_details"}),
         }
         if sampling.token_details:
-            request |= {"logprobs": True, "return_token_ids": True}
+            # Without a number of alternatives llama.cpp gives twenty for each token.
+            request |= {"logprobs": True, "top_logprobs": 1, "return_token_ids": True}
         if sampling.answer_schema is not None and self._structured:
             schema = {"name": "answer", "schema": sampling.answer_schema}
             request["response_format"] = {"type": "json_schema", "json_schema": schema}

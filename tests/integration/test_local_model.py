@@ -44,6 +44,7 @@ def test_an_answer_is_counted_and_each_token_has_its_probability(model: LocalMod
     assert found.prompt_tokens and found.completion_tokens and found.logprobs
     assert 0 < len(found.logprobs) <= found.completion_tokens <= 24
     assert all(one <= 0 for one in found.logprobs)
+    assert found.completion_token_ids and len(found.completion_token_ids) == len(found.logprobs)
 
 
 def test_a_seed_repeats_its_text_whatever_was_asked_in_between(model: LocalModel) -> None:
