@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Annotated, NoReturn
+
 from pydantic import BaseModel, Field, ValidationError
 
 from pipeline.llm.protocol import Completion
+from pipeline.schemas import clean_text
 
 _SHOWN = 300
 
@@ -17,13 +21,16 @@ class Fault(Exception):
         self.wait_s = wait_s
 
 
+_Count = Annotated[int, Field(ge=0, lt=2**31)]
+
+
 class _PromptDetails(BaseModel):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
@@ -49,7 +56,7 @@ class _Choice(BaseModel):
 
 class _Body(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
-    model: str = ""
+    model: str | None = None
     usage: _Usage | None = None
     prompt_token_ids: list[int] | None = None
 
@@ -57,17 +64,18 @@ class _Body(BaseModel):
 def completion(body: bytes, seconds: float) -> Completion:
     """What a body says. Raises Fault for one that is no chat completion, e.g. since it was cut off."""
     try:
-        found = _Body.model_validate_json(body)
-    except ValidationError as error:
+        # pydantic's own parser refuses half a character, of which an answer that was cut may consist.
+        found = _Body.model_validate(json.loads(body.decode("utf-8", "replace"), parse_constant=_refuse))
+    except (ValueError, RecursionError) as error:
         shown = body[:_SHOWN].decode("utf-8", "replace")
-        raise Fault(f"no chat completion ({error.error_count()} faults): {shown}") from error
+        raise Fault(f"no chat completion ({_faults(error)}): {shown}") from error
     choice, usage = found.choices[0], found.usage or _Usage()
     finish = choice.finish_reason
     logprobs = choice.logprobs.content if choice.logprobs is not None else None
     return Completion(
-        text=choice.message.content or "",
+        text=clean_text(choice.message.content or ""),
         finish_reason="stop" if finish == "stop" else "length" if finish == "length" else "other",
-        model=found.model,
+        model=clean_text(found.model or ""),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cached_tokens=usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None,
@@ -76,6 +84,18 @@ def completion(body: bytes, seconds: float) -> Completion:
         completion_token_ids=_tuple(choice.token_ids) or _ids(logprobs or []),
         logprobs=tuple(token.logprob for token in logprobs) if logprobs is not None else None,
     )
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _faults(error: ValueError | RecursionError) -> str:
+    """What is wrong, without the body."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
+    return f"no JSON: {str(error)[:100]}"
 
 
 def _ids(tokens: list[_Token]) -> tuple[int, ...] | None:

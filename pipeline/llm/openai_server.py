@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 _AGAIN = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which the same request may be answered."""
+_TOO_LONG = frozenset({400, 413, 422, 500})
+"""Statuses that may mean that the messages are too long; llama.cpp says so with 500 when the answer fills the rest."""
 _MOST_BYTES = 32 * 2**20
 """An answer that is longer is a fault of the server."""
 _SHOWN = 300
@@ -116,7 +118,6 @@ class OpenAIServer:
 
     def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """See ChatModel."""
-        began = time.monotonic()
         request = {
             "model": self._config.model,
             "messages": [{"role": one.role, "content": clean_text(one.content)} for one in messages],
@@ -131,9 +132,10 @@ class OpenAIServer:
         wait = self._config.first_wait_s
         for number in range(1, self._config.tries + 1):
             try:
-                return self._ask(request, began)
+                return self._ask(request)
             except Fault as fault:
-                pause = max(fault.wait_s, wait * random.uniform(0.75, 1.25))
+                # Who was asked to wait for the same time does not come back in the same moment.
+                pause = max(fault.wait_s + wait * random.uniform(0.0, 0.25), wait * random.uniform(0.75, 1.25))
                 if number == self._config.tries or fault.wait_s > self._config.longest_wait_s:
                     raise ModelUnavailable(f"{self._place()}: {fault} ({number} tries)") from fault
                 logger.info("%s: %s; asked again in %.1f s", self._place(), fault, pause)
@@ -148,11 +150,18 @@ class OpenAIServer:
     def _place(self) -> str:
         return f"model {self._config.model} at {self._config.base_url}"
 
-    def _ask(self, request: dict[str, object], began: float) -> Completion:
+    def _ask(self, request: dict[str, object]) -> Completion:
+        self._pace.wait()
+        began = time.monotonic()
         status, headers, body = self._post(request)
         if status == 200:
-            return self._priced(completion(body, time.monotonic() - began))
+            try:
+                return self._priced(completion(body, time.monotonic() - began))
+            except Fault as fault:
+                raise Fault(self._without_key(str(fault))) from None
         said = self._said(body)
+        if status in _TOO_LONG and _OVERFLOW.search(said):
+            raise ContextOverflow(f"{self._place()}: status {status}{said}")
         if status in _AGAIN or status >= 500:
             raise Fault(f"status {status}{said}", _retry_after(headers))
         if status in {401, 403}:
@@ -161,9 +170,7 @@ class OpenAIServer:
         if status in {400, 422} and "response_format" in request and b"response_format" in body:
             logger.info("%s knows no structured output%s", self._place(), said)
             self._structured = False
-            return self._ask({name: value for name, value in request.items() if name != "response_format"}, began)
-        if status in {400, 413, 422} and _OVERFLOW.search(said):
-            raise ContextOverflow(f"{self._place()}: status {status}{said}")
+            return self._ask({name: value for name, value in request.items() if name != "response_format"})
         if status in {400, 413, 422}:
             raise PromptRefused(f"{self._place()}: status {status}{said}")
         raise ConfigurationError(
@@ -172,17 +179,17 @@ class OpenAIServer:
 
     def _priced(self, completion: Completion) -> Completion:
         config = self._config
-        prompt, cached, written = completion.prompt_tokens, completion.cached_tokens or 0, completion.completion_tokens
+        prompt, written = completion.prompt_tokens, completion.completion_tokens
         price, price_written = config.usd_per_million_prompt_tokens, config.usd_per_million_completion_tokens
         if price is None or price_written is None or prompt is None or written is None:
             return completion
+        cached = min(completion.cached_tokens or 0, prompt)
         price_cached = price if config.usd_per_million_cached_tokens is None else config.usd_per_million_cached_tokens
         cost = ((prompt - cached) * price + cached * price_cached + written * price_written) / 1e6
         return completion.model_copy(update={"cost_usd": cost})
 
     def _post(self, request: dict[str, object]) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body. Raises Fault when there is no whole answer within the time."""
-        self._pace.wait()
         until = time.monotonic() + self._config.timeout_s
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         body = bytearray()
@@ -203,9 +210,10 @@ class OpenAIServer:
     def _said(self, body: bytes) -> str:
         """The beginning of an error's text, without the key."""
         text = " ".join(body[:10_000].decode("utf-8", "replace").split())
-        if self._key:
-            text = text.replace(self._key, "***")
-        return f": {text[:_SHOWN]}" if text else ""
+        return f": {self._without_key(text)[:_SHOWN]}" if text else ""
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
 
 
 def _retry_after(headers: httpx.Headers) -> float:
@@ -217,7 +225,7 @@ def _retry_after(headers: httpx.Headers) -> float:
         pass
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 

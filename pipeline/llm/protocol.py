@@ -63,7 +63,7 @@ class Completion(Record):
     cached_tokens: int | None = None
     """Of the prompt tokens, those that the server had worked on before; None where it does not say."""
     seconds: float
-    """From the first try to the answer, waits between tries included."""
+    """Of the try that was answered: what the server failed at before it is no work of the model."""
     cost_usd: float | None = None
     """By the prices of the configuration; None without prices or counts."""
     prompt_token_ids: tuple[int, ...] | None = None
