@@ -167,7 +167,8 @@ def _sync_last_commit(path: Path) -> None:
     commit = log / f"{DeltaTable(str(path)).version():020d}.json"
     if not commit.is_file():
         raise RowInvalid(f"table {path.name}: commit {commit.name} is missing right after it was written")
-    added = [json.loads(line).get("add") for line in commit.read_text().splitlines()]
+    # Not splitlines(): statistics quote values of the rows, and those may hold U+2028.
+    added = [json.loads(line).get("add") for line in commit.read_text().split("\n") if line]
     names = [path / action["path"] for action in added if action]
     for place in (*names, path, commit, log):
         sync(place)

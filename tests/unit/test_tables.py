@@ -130,3 +130,8 @@ def test_the_keys_of_a_table_are_those_of_all_attempts(store: Store) -> None:
     assert store.keys("scores") == set()
     store.append("scores", [score("a"), score("a", 2), score("b")], app_id="run", sequence=1)
     assert store.keys("scores") == {"a", "b"}
+
+
+def test_a_text_with_a_line_separator_is_kept(store: Store) -> None:
+    store.append("scores", [score("a", scorer="one\u2028two\x85")], app_id="w", sequence=1)
+    assert store.read("scores").column("scorer").to_pylist() == ["one\u2028two\x85"]
