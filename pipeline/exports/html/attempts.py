@@ -19,7 +19,6 @@ from pipeline.types import Step, TaskInstance, Trajectory
 
 UNJUDGED = "unjudged"
 """Stands for the verdict of an attempt that has none yet; the other words are those of VerificationResult."""
-_ROWS_AT_ONCE = 50
 _OF_REPOSITORY = ("source", "license", "license_sha256", "tree_sha256")
 _NAMES = ("trajectory_id", "instance_id", "agent", "model", "sample")
 
@@ -135,7 +134,8 @@ class Attempts:
         self._repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
         self._instances = {row["instance_id"]: row for row in to_rows(store.current("instances"))}
         trajectories = store.current("trajectories")
-        self._table = trajectories.filter(pa.array([self._begins(row, only) for row in _names(trajectories)]))
+        wanted = [not only or self._begins(row, only) for row in _names(trajectories)]
+        self._table = trajectories.filter(pa.array(wanted, pa.bool_()))
         rows = _names(self._table)
         self.listed = sorted((self._listed(row) for row in rows if row["trajectory_id"]), key=_place)
         self.lost = Counter(str(row["failure_class"]) for row in rows if not row["trajectory_id"])
@@ -148,12 +148,13 @@ class Attempts:
             )
 
     def __iter__(self) -> Iterator[Shown]:
-        """In no particular order, a few in memory at a time."""
+        """In no particular order, one in memory at a time."""
         listed = {one.trajectory_id: one for one in self.listed}
-        for batch in self._table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-            for row in batch.to_pylist():
-                if row["trajectory_id"]:
-                    yield self._shown(listed[row["trajectory_id"]], row)
+        # One row at a time becomes Python objects: token ids make rows large.
+        for at in range(self._table.num_rows):
+            (row,) = to_rows(self._table.slice(at, 1))
+            if row["trajectory_id"]:
+                yield self._shown(listed[str(row["trajectory_id"])], row)
 
     def _shown(self, listed: Listed, row: Row) -> Shown:
         instance = self._instances.get(listed.instance_id)

@@ -28,6 +28,14 @@ def marked(text: object) -> Markup:
     return Markup("").join(found)
 
 
+def marked_line(text: object) -> Markup:
+    """The same for text that stands in a line, such as keys: breaks and tabs are marks, too."""
+    breaks = re.split(r"([\n\t])", shortened(str(text)))
+    return Markup("").join(
+        Markup("<i>{}</i>").format(_mark(one)) if one in ("\n", "\t") else marked(one) for one in breaks
+    )
+
+
 def visible_text(text: str) -> str:
     """`text` with the same marks as plain text, for places that hold no elements."""
     return "".join(part for part, _ in _parts(text))
@@ -66,7 +74,5 @@ def _is_seen(piece: str, before: str) -> bool:
 
 
 def _mark(piece: str) -> str:
-    first = ord(piece[0])
-    if first < 0x20:
-        return chr(0x2400 + first) + piece[1:]
-    return "␡" if first == 0x7F else f"[U+{first:04X}]"
+    r"""As a Python string has it, which needs no rare glyphs: `\x1b[31m`, `\u202e`."""
+    return ascii(piece[0])[1:-1] + piece[1:]

@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup
 
 from pipeline.exports.html.attempts import Listed, Shown
-from pipeline.exports.html.marks import marked, shortened, visible_text
+from pipeline.exports.html.marks import marked, marked_line, shortened, visible_text
 
 FOLDER = "trajectories"
 """Where the pages of the attempts lie, beside the index."""
@@ -50,7 +50,12 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"marked": marked, "visible": visible_text, "page_name": page_name}
+        self._environment.filters |= {
+            "marked": marked,
+            "marked_line": marked_line,
+            "visible": visible_text,
+            "page_name": page_name,
+        }
         self._environment.globals["generator"] = GENERATOR
 
     def attempt(self, shown: Shown, siblings: Sequence[Listed], before: Listed | None, after: Listed | None) -> str:
