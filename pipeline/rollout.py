@@ -40,7 +40,7 @@ def rollout(
     observation = environment.reset()
     while attempt.stopped is None:
         observation = attempt.turn(observation)
-    return attempt.trajectory()
+    return attempt.trajectory(observation)
 
 
 @dataclass
@@ -86,9 +86,13 @@ class _Attempt:
         self._look_at_budgets()
         return outcome.observation
 
-    def trajectory(self) -> Trajectory:
-        """Freeze the state and put it all together."""
+    def trajectory(self, observation: str) -> Trajectory:
+        """Freeze the state and put it all together; `observation` is the last one."""
         agent, task = self.agent, self.task
+        if self.stopped != "submitted" and self.steps:
+            # The agent did not see it, whoever reads the attempt may.
+            last = self.steps[-1]
+            self.steps[-1] = last.model_copy(update={"extra": last.extra | {"after": observation}})
         reference = trajectory_id(task.instance_id, agent.name, agent.model, agent.sampling, self.sample)
         state = self.environment.outcome(reference)
         assert self.stopped is not None

@@ -219,11 +219,11 @@ class ModelCall(Record):
     """Of the messages that were sent, as canonical JSON."""
     answer: str
     finish_reason: str
-    prompt_tokens: int | None
-    cached_tokens: int | None
-    completion_tokens: int | None
     seconds: float
-    cost_usd: float | None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
     prompt_token_ids: tuple[int, ...] | None = None
     completion_token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
