@@ -81,17 +81,22 @@ def rounds(
         yield made
 
 
-def wanted(attempts: Iterable[Attempt], passed: Mapping[tuple[str, str], int], config: SamplesConfig) -> list[Attempt]:
-    """Those at instances that were not solved often enough; `passed` counts by (instance id, agent)."""
+Policy = tuple[str, str, str | None]
+"""Instance id, agent, model: what samples are samples of."""
+
+
+def wanted(attempts: Iterable[Attempt], passed: Mapping[Policy, int], config: SamplesConfig) -> list[Attempt]:
+    """Those at instances that were not solved often enough by the same agent with the same model."""
     if config.enough is None:
         return list(attempts)
     return [
         one
         for one in attempts
-        if one.agent.model is None or passed.get((one.instance.instance_id, one.agent.name), 0) < config.enough
+        if one.agent.model is None
+        or passed.get((one.instance.instance_id, one.agent.name, one.agent.model), 0) < config.enough
     ]
 
 
-def passed_by_instance(rows: Iterable[tuple[str, str, str]]) -> Counter[tuple[str, str]]:
-    """How often each (instance, agent) passed, of (instance id, agent, outcome) of verified attempts."""
-    return Counter((instance_id, agent) for instance_id, agent, outcome in rows if outcome == "passed")
+def passed_by_policy(rows: Iterable[tuple[Policy, str]]) -> Counter[Policy]:
+    """How often each passed, of the policies and the outcomes of verified attempts."""
+    return Counter(policy for policy, outcome in rows if outcome == "passed")

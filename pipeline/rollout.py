@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +18,8 @@ class RolloutConfig(Record):
     max_steps: int = Field(default=50, gt=0)
     """Decisions per attempt."""
     max_seconds: float = Field(default=900.0, gt=0)
-    """Wall time per attempt, s."""
+    """Time of the answers and the commands of an attempt, s. What a faulty server or a slow start of a sandbox took is
+    not in it, for a spent budget is a label."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Tokens per attempt, those of all prompts and all answers."""
     max_cost_usd: float | None = Field(default=None, gt=0)
@@ -56,7 +56,7 @@ class _Attempt:
     stopped: StopReason | None = None
     tokens: int = 0
     cost_usd: float = 0.0
-    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
 
     def turn(self, observation: str) -> str:
         """One decision and what came of it: the next observation."""
@@ -75,6 +75,7 @@ class _Attempt:
             self._look_at_budgets()
             return action.told
         outcome = self.environment.step(action.command)
+        self.seconds += outcome.seconds
         self._add(
             action,
             observation,
@@ -117,13 +118,14 @@ class _Attempt:
 
     def _pay(self, action: Action) -> None:
         self.tokens += sum((call.prompt_tokens or 0) + (call.completion_tokens or 0) for call in action.calls)
+        self.seconds += sum(call.seconds for call in action.calls)
         self.cost_usd += sum(call.cost_usd or 0.0 for call in action.calls)
 
     def _look_at_budgets(self) -> None:
         config = self.config
         budgets: Sequence[tuple[StopReason, float, float | None]] = (
             ("max_steps", len(self.steps), config.max_steps),
-            ("max_seconds", time.monotonic() - self.started, config.max_seconds),
+            ("max_seconds", self.seconds, config.max_seconds),
             ("max_tokens", self.tokens, config.max_tokens),
             ("max_cost", self.cost_usd, config.max_cost_usd),
         )

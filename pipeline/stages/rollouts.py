@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline.attempts import Attempt, passed_by_instance
+from pipeline.attempts import Attempt, Policy, passed_by_policy
 from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.errors import ItemRejected
 from pipeline.interfaces import environment_of
+from pipeline.llm.protocol import PromptRefused
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.rows import trajectory_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
+from sandbox.errors import ImageUnusable
 from sandbox.protocol import Backend
+
+
+PROMPT_REFUSED = "prompt_refused"
+"""Failure class of an attempt whose server will not take what the agent sends, for another reason than its length."""
+IMAGE_UNUSABLE = "image_unusable"
+"""Failure class of an attempt in an image that can hold no sandbox."""
 
 
 def roll_out(
@@ -23,8 +32,13 @@ def roll_out(
     def work(attempt: Attempt) -> Outcome:
         instance, agent, sample = attempt
         environment = environment_of(instance, backend, agent.interface, command_timeout_s=config.command_timeout_s)
-        with environment:
-            trajectory = rollout(instance, agent, environment, config, sample=sample)
+        try:
+            with environment:
+                trajectory = rollout(instance, agent, environment, config, sample=sample)
+        except PromptRefused as error:
+            raise ItemRejected(PROMPT_REFUSED, str(error)) from error
+        except ImageUnusable as error:
+            raise ItemRejected(IMAGE_UNUSABLE, str(error)) from error
         acted = trajectory.model_copy(update={"backend": backend.name})
         return Outcome({"trajectories": [trajectory_row(acted)]})
 
@@ -37,10 +51,13 @@ def roll_out(
     return over_items("rollout", items, work, store=store, failed_rows=failed_rows, options=options)
 
 
-def passed_so_far(store: Store) -> Mapping[tuple[str, str], int]:
-    """How often each (instance id, agent) passed, by the verdicts on record."""
+def passed_so_far(store: Store) -> Mapping[Policy, int]:
+    """How often each agent with its model passed each instance, by the verdicts on record."""
     verdicts = {row["trajectory_id"]: row["outcome"] for row in to_rows(store.current("verifications"))}
-    rows = to_rows(store.current("trajectories"))
-    return passed_by_instance(
-        (str(row["instance_id"]), str(row["agent"]), str(verdicts.get(row["trajectory_id"]))) for row in rows
+    return passed_by_policy(
+        (
+            (str(row["instance_id"]), str(row["agent"]), None if row["model"] is None else str(row["model"])),
+            str(verdicts.get(row["trajectory_id"])),
+        )
+        for row in to_rows(store.current("trajectories"))
     )
