@@ -2,13 +2,13 @@
 
 import dagster as dg
 
-from assets import datasets, images, instances, ratings, repositories, trajectories
+from assets import datasets, images, instances, judgements, ratings, repositories, trajectories
 from assets.attempting import AttemptsResource
 from assets.resources import RetryResource, WorkshopResource
 from assets.schedules import instances_job, main_job, nightly
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([repositories, images, instances, ratings, trajectories, datasets]),
+    assets=dg.load_assets_from_modules([repositories, images, instances, ratings, trajectories, judgements, datasets]),
     resources={"workshop": WorkshopResource(), "retry": RetryResource(), "attempts": AttemptsResource()},
     jobs=[main_job, instances_job],
     schedules=[nightly],

@@ -1,7 +1,7 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
-What is counted is in pipeline/image_report.py, instance_report.py and quality/report.py; the faces of the first two in
-the Dagster UI are image_figures.py and instance_figures.py.
+What is counted is in pipeline/image_report.py, instance_report.py, rollout_report.py and quality/report.py; the faces
+of the first three in the Dagster UI are image_figures.py, instance_figures.py and rollout_figures.py.
 """
 
 from pathlib import Path
@@ -96,6 +96,28 @@ def quality(data: Path | None, config: Path | None, as_json: bool) -> None:
         console.print(table)
     raters = ", ".join(f"{name} ({count})" for name, count in found.raters.items()) or "nobody yet"
     console.print(f"rated by {raters}", soft_wrap=True, highlight=False, markup=False)
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def rollouts(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """How often agents pass, what stopped them and what they cost, by model; how far judges and replays agree."""
+    from rich.console import Console
+
+    from assets.rollout_figures import remarks, rollout_tables
+    from pipeline.rollout_report import rollout_report
+
+    workshop = open_located(data, config)
+    found = rollout_report(workshop.store(), workshop.settings.rollout.samples)
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in rollout_tables(found):
+        console.print(table)
+    for remark in remarks(found) or ([] if found.policies else ["no attempt was made yet"]):
+        console.print(remark, soft_wrap=True, highlight=False, markup=False)
 
 
 def quality_tables(found: "QualityReport") -> "list[Table]":

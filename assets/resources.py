@@ -77,6 +77,8 @@ class AgentsConfig(RolloutConfig):
 
     agents: tuple[str, ...] = Field(default=("oracle", "noop"), min_length=1)
     samples: SamplesConfig = SamplesConfig()
+    judge: bool = False
+    """Ask the model of [model] about each judged attempt of a model, to be compared with the verdict by execution."""
 
     @field_validator("agents")
     @classmethod

@@ -241,6 +241,27 @@ _VERIFICATIONS: dict[str, pa.DataType] = {
     "backend": _TEXT,
 }
 
+_JUDGEMENTS: dict[str, pa.DataType] = {
+    "trajectory_id": _TEXT,
+    "model": _TEXT,
+    "details": _TEXT,
+    "prompt_sha256": _TEXT,
+    "outcome": _TEXT,
+    "n_prompt_tokens": pa.int64(),
+    "n_tokens": pa.int64(),
+    "cost_usd": pa.float64(),
+    "seconds": pa.float64(),
+}
+
+_REPLAYS: dict[str, pa.DataType] = {
+    "trajectory_id": _TEXT,
+    "number": pa.int64(),
+    "recorded": _TEXT,
+    "replayed": _TEXT,
+    "seconds": pa.float64(),
+    "backend": _TEXT,
+}
+
 _TERMINAL: dict[str, pa.DataType] = {
     "trajectory_id": _TEXT,
     "instance_id": _TEXT,
@@ -298,6 +319,8 @@ TABLES: dict[str, TableSchema] = {
         _working("ratings", 1, _RATINGS),
         _working("trajectories", 3, _TRAJECTORIES, 100),
         _working("verifications", 2, _VERIFICATIONS, 1_000),
+        _working("judgements", 1, _JUDGEMENTS),
+        _working("replays", 1, _REPLAYS),
     )
 }
 """The working tables, by name."""

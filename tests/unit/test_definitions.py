@@ -20,6 +20,7 @@ EDGES = {
     "ratings": {"instances"},
     "trajectories": {"instances"},
     "verifications": {"trajectories"},
+    "judgements": {"verifications"},
     "terminal_snapshot": {"verifications"},
 }
 

@@ -42,6 +42,8 @@ PUBLISHED = {
     ("trajectories", 3): "d9bb1154fc73",
     ("verifications", 2): "6153ebb5ea1a",
     ("terminal", 2): "cdcda8ab33b6",
+    ("judgements", 1): "8a34ce8f3f2f",
+    ("replays", 1): "05afe7eaa344",
 }
 """First 12 digits of the hash of each schema version that data may have been written with. Add, never edit."""
 

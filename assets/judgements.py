@@ -1,0 +1,43 @@
+"""What a language model thinks of attempts, for comparison with the verdicts by execution."""
+
+import dagster as dg
+
+from assets.checks import complete, completeness
+from assets.metadata import stage_metadata
+from assets.partitions import day_by_stream, one_run
+from assets.resources import RetryResource, WorkshopResource
+from assets.rollout_figures import rollout_figures
+from assets.selection import built_repositories
+from assets.trajectories import verifications
+from pipeline.funnel import funnel
+from pipeline.rollout_report import rollout_report
+from pipeline.schemas import to_rows
+from pipeline.stages.generation import selected
+from pipeline.stages.judging import judge_all
+
+
+@dg.asset(
+    partitions_def=day_by_stream,
+    backfill_policy=one_run,
+    group_name="trajectories",
+    kinds={"python", "deltalake"},
+    deps=[verifications],
+    check_specs=[complete("judgements")],
+)
+def judgements(
+    context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
+) -> dg.MaterializeResult:
+    """What a model thinks of each judged attempt of a model, where `[rollout] judge` asks; it decides nothing."""
+    shop = workshop.open()
+    config, store = shop.settings.rollout, shop.store()
+    if config.judge and shop.model() is None:
+        context.log.warning("[rollout] judge: no model is named in [model], so that none is asked")
+    tasks = selected(store, built_repositories(shop, context.partition_keys)) if config.judge else []
+    report = judge_all(store, tasks, shop.model() if config.judge else None, retry.options(shop))
+    rows = to_rows(store.current("judgements").slice(0, 10))
+    columns = ["trajectory_id", "model", "outcome", "reason"]
+    figures = rollout_figures(rollout_report(store, config.samples))
+    return dg.MaterializeResult(
+        metadata={**stage_metadata(report, funnel(store).stages(), rows, columns), **figures},
+        check_results=[completeness(report)],
+    )

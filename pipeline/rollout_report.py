@@ -1,0 +1,289 @@
+"""How attempts ended, what they cost, and how far other ways of judging agree: `touchstone report rollouts`.
+
+Counted over the tables trajectories, verifications, judgements and replays. A policy is an agent with a model (or
+without one). What counts as failed is of the agent, of the environment, or of our infrastructure; only the first is a
+label. Nothing is run or printed here; pass@k itself is in pass_rates.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
+
+import duckdb
+
+from pipeline.attempts import SamplesConfig
+from pipeline.batch import UNKNOWN
+from pipeline.pass_rates import PassRates, Tally, pass_rates
+from pipeline.quality.agreement import kappa
+from pipeline.replay_rate import ReplayRate, replay_rate
+from pipeline.schemas import Row, to_rows
+from pipeline.stages.rollouts import PROMPT_REFUSED
+from pipeline.tables import Store
+from pipeline.types import INFRASTRUCTURE, Record
+
+Kind = Literal["agent", "environment", "infrastructure"]
+WRONG_RESULT = "wrong_result"
+"""Failure class of an attempt that was handed in and did not pass; the others are named after the budget they spent."""
+_OURS = frozenset({INFRASTRUCTURE, PROMPT_REFUSED, UNKNOWN})
+"""A server that takes no prompts says nothing of the agent; what has no name is ours until somebody shows otherwise."""
+
+Failures = dict[Kind, dict[str, int]]
+
+
+class Spent(Record):
+    """What the recorded attempts of a policy used up."""
+
+    attempts: int
+    turns: int
+    prompt_tokens: int
+    """Of all prompts; the conversation so far is in each of them again."""
+    completion_tokens: int
+    cost_usd: float | None
+    """By the prices at the time; None where none were set."""
+    model_seconds: float
+    """Waiting for the model."""
+    command_seconds: float
+    """Waiting for commands."""
+
+
+class PolicyFigures(PassRates):
+    """One agent with one model."""
+
+    agent: str
+    model: str | None
+    attempts: int
+    """Attempts that were begun, those that our machinery broke included."""
+    unjudged: int
+    """Attempts that await their verdict."""
+    by_failure: Failures
+    """Kind -> class -> attempts. Only those of `agent` are samples that did not pass."""
+    stop_reasons: dict[str, int]
+    spent: Spent
+    by_difficulty: dict[str, PassRates]
+    by_language: dict[str, PassRates]
+    by_domain: dict[str, PassRates]
+
+
+class JudgeAgreement(Record):
+    """What a model thinks of attempts beside the verdict by execution."""
+
+    model: str
+    prompt_sha256: str
+    compared: int
+    """Attempts with both an opinion and a verdict."""
+    both_passed: int
+    judge_only: int
+    """Passed for the judge, failed by execution."""
+    execution_only: int
+    """Failed for the judge, passed by execution."""
+    both_failed: int
+    agreement: float | None
+    """Share of `compared` in which both say the same."""
+    kappa: float | None
+    """Cohen's kappa; None where one of them is undefined, e.g. when both said one and the same throughout."""
+    unreadable: int
+    """Attempts for which the model gave no opinion."""
+    unavailable: int
+    """Attempts for which the model could not be reached."""
+    cost_usd: float | None
+
+
+class RolloutReport(Record):
+    """Everything there is to say of the attempts in one data folder. Its head is the policy with the most samples among
+    those with a model."""
+
+    agent: str | None
+    model: str | None
+    instances: int
+    samples: int
+    pass_at_1: float | None
+    pass_at_4: float | None
+    intervals: dict[str, tuple[float, float]]
+    by_failure: Failures
+    policies: tuple[PolicyFigures, ...]
+    """Those with a model first."""
+    judges: tuple[JudgeAgreement, ...]
+    replays: ReplayRate | None
+    """None when nothing was replayed yet."""
+    enough: int | None
+    """`[rollout.samples] enough`, by which instances count as stopped."""
+
+
+class _Attempt(NamedTuple):
+    """One row of _ATTEMPTS."""
+
+    instance_id: str
+    agent: str
+    model: str | None
+    recorded: bool
+    stop_reason: str | None
+    broke: str | None
+    """Failure class of an attempt without a trajectory."""
+    outcome: str | None
+    unjudged: str | None
+    """Failure class of a verification without a verdict."""
+    turns: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    command_seconds: float
+    model_seconds: float
+    difficulty: str | None
+    language: str | None
+    domain: str | None
+
+
+_ATTEMPTS = """
+SELECT t.instance_id, t.agent, t.model, t.trajectory_id IS NOT NULL, t.stop_reason, t.failure_class,
+       v.outcome, v.failure_class, coalesce(t.n_turns, 0), coalesce(t.n_prompt_tokens, 0), coalesce(t.n_tokens, 0),
+       t.cost_usd, coalesce(list_sum([s.seconds FOR s IN t.steps]), 0.0),
+       coalesce(list_sum(flatten([json_extract(s.extra, '$.calls[*].seconds')::DOUBLE[] FOR s IN t.steps])), 0.0),
+       i.difficulty, i.language, i.domain
+  FROM trajectories t LEFT JOIN verifications v ON v.trajectory_id = t.trajectory_id
+  LEFT JOIN (SELECT DISTINCT ON (instance_id) instance_id, difficulty, language, domain FROM instances
+              WHERE instance_id IS NOT NULL) i ON i.instance_id = t.instance_id
+ WHERE t.instance_id IS NOT NULL
+ ORDER BY t.item_key
+"""
+
+
+def rollout_report(store: Store, samples: SamplesConfig) -> RolloutReport:
+    """Count what the working tables hold now; `samples` says how often instances were to be attempted.
+
+    Empty tables count as zero. Raises TableDamaged.
+    """
+    with duckdb.connect() as connection:
+        for table in ("trajectories", "verifications", "instances"):
+            connection.register(table, store.current(table))
+        attempts = [_Attempt(*row) for row in connection.execute(_ATTEMPTS).fetchall()]
+    groups: dict[tuple[str, str | None], list[_Attempt]] = {}
+    for attempt in attempts:
+        groups.setdefault((attempt.agent, attempt.model), []).append(attempt)
+    policies = [_policy(agent, model, made, samples) for (agent, model), made in groups.items()]
+    policies.sort(key=lambda one: (one.model is None, -one.samples, one.agent, one.model or ""))
+    first = next((one for one in policies if one.model is not None), None)
+    return RolloutReport(
+        agent=first.agent if first else None,
+        model=first.model if first else None,
+        instances=first.instances if first else 0,
+        samples=first.samples if first else 0,
+        pass_at_1=first.pass_at_1 if first else None,
+        pass_at_4=first.pass_at_4 if first else None,
+        intervals=first.intervals if first else {},
+        by_failure=first.by_failure if first else _failures([]),
+        policies=tuple(policies),
+        judges=_judges(store),
+        replays=replay_rate(store),
+        enough=samples.enough,
+    )
+
+
+def failure_of(attempt: _Attempt) -> tuple[Kind, str] | None:
+    """Whose fault it is that an attempt did not pass, and its class; None for one that passed or awaits its verdict."""
+    if not attempt.recorded:
+        return _of_class(attempt.broke or UNKNOWN)
+    if attempt.outcome == "failed":
+        submitted = attempt.stop_reason in {None, "submitted"}
+        return "agent", WRONG_RESULT if submitted else str(attempt.stop_reason)
+    if attempt.outcome == "error":
+        return _of_class(attempt.unjudged or UNKNOWN)
+    return None
+
+
+def _of_class(failure_class: str) -> tuple[Kind, str]:
+    return ("infrastructure" if failure_class in _OURS else "environment"), failure_class
+
+
+def _policy(agent: str, model: str | None, made: Sequence[_Attempt], samples: SamplesConfig) -> PolicyFigures:
+    count, enough = (samples.count, samples.enough) if model is not None else (1, None)
+
+    def rates(chosen: Sequence[_Attempt]) -> PassRates:
+        return pass_rates(_tallies(chosen), count=count, enough=enough)
+
+    def parts(of: Callable[[_Attempt], str | None]) -> dict[str, PassRates]:
+        names = sorted({name for one in made if (name := of(one)) is not None})
+        return {name: rates([one for one in made if of(one) == name]) for name in names}
+
+    return PolicyFigures(
+        **rates(made).model_dump(),
+        agent=agent,
+        model=model,
+        attempts=len(made),
+        unjudged=sum(one.recorded and one.outcome is None for one in made),
+        by_failure=_failures(made),
+        stop_reasons=dict(Counter(one.stop_reason for one in made if one.stop_reason is not None)),
+        spent=_spent([one for one in made if one.recorded]),
+        by_difficulty=parts(lambda one: one.difficulty),
+        by_language=parts(lambda one: one.language),
+        by_domain=parts(lambda one: one.domain),
+    )
+
+
+def _tallies(made: Iterable[_Attempt]) -> list[Tally]:
+    groups: dict[str, list[_Attempt]] = {}
+    for one in made:
+        groups.setdefault(one.instance_id, []).append(one)
+    return [
+        Tally(
+            attempts=len(group),
+            judged=sum(one.outcome in {"passed", "failed"} for one in group),
+            passed=sum(one.outcome == "passed" for one in group),
+        )
+        for group in groups.values()
+    ]
+
+
+def _failures(made: Iterable[_Attempt]) -> Failures:
+    found: Failures = {kind: {} for kind in get_args(Kind)}
+    for kind, name in sorted(failure for one in made if (failure := failure_of(one)) is not None):
+        found[kind][name] = found[kind].get(name, 0) + 1
+    return found
+
+
+def _spent(recorded: Sequence[_Attempt]) -> Spent:
+    costs = [one.cost_usd for one in recorded if one.cost_usd is not None]
+    return Spent(
+        attempts=len(recorded),
+        turns=sum(one.turns for one in recorded),
+        prompt_tokens=sum(one.prompt_tokens for one in recorded),
+        completion_tokens=sum(one.completion_tokens for one in recorded),
+        cost_usd=round(sum(costs), 6) if costs else None,
+        model_seconds=round(sum(one.model_seconds for one in recorded), 2),
+        command_seconds=round(sum(one.command_seconds for one in recorded), 2),
+    )
+
+
+def _judges(store: Store) -> tuple[JudgeAgreement, ...]:
+    """One for each model and wording of the question, sorted."""
+    verdicts = {str(row["trajectory_id"]): str(row["outcome"]) for row in to_rows(store.current("verifications"))}
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in to_rows(store.current("judgements")):
+        groups.setdefault((str(row["model"]), str(row["prompt_sha256"])), []).append(row)
+    return tuple(_agreement(model, wording, groups[model, wording], verdicts) for model, wording in sorted(groups))
+
+
+def _agreement(model: str, wording: str, rows: Sequence[Row], verdicts: Mapping[str, str]) -> JudgeAgreement:
+    pairs = [
+        (row["outcome"] == "passed", verdicts.get(str(row["trajectory_id"])) == "passed")
+        for row in rows
+        if row["outcome"] in {"passed", "failed"} and verdicts.get(str(row["trajectory_id"])) in {"passed", "failed"}
+    ]
+    table = Counter(pairs)
+    same = table[True, True] + table[False, False]
+    costs = [cost for row in rows if isinstance(cost := row["cost_usd"], float)]
+    return JudgeAgreement(
+        model=model,
+        prompt_sha256=wording,
+        compared=len(pairs),
+        both_passed=table[True, True],
+        judge_only=table[True, False],
+        execution_only=table[False, True],
+        both_failed=table[False, False],
+        agreement=round(same / len(pairs), 4) if pairs else None,
+        kappa=kappa([int(judge) for judge, _ in pairs], [int(verdict) for _, verdict in pairs]),
+        unreadable=sum(row["outcome"] == "error" for row in rows),
+        unavailable=sum(row["outcome"] is None for row in rows),
+        cost_usd=round(sum(costs), 6) if costs else None,
+    )
