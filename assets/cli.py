@@ -15,6 +15,7 @@ from assets.export import export
 from assets.located import located, not_empty, open_located
 from assets.quality import quality
 from assets.report import report
+from assets.view import view
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,7 +129,8 @@ def run(
         agents=agents.split(",") if agents else [], samples=samples or 0, local_model=local_model or ""
     )
     if plan:
-        _print_plan(console, workshop, attempts, streams, day, RetryResource(retry=retry, only=list(only)), as_json=as_json)
+        retried = RetryResource(retry=retry, only=list(only))
+        _print_plan(console, workshop, attempts, streams, day, retried, as_json=as_json)
         return
     with ProgressBars(console):
         job = "instances_only" if instances_only else "main"
@@ -277,6 +279,7 @@ def gc(data: Path | None, config: Path | None, free_mb: int) -> None:
 touchstone.add_command(report)
 touchstone.add_command(export)
 touchstone.add_command(quality)
+touchstone.add_command(view)
 
 
 def main() -> None:
