@@ -93,6 +93,10 @@ missing_packages() {
             # Base images are made with it where no image registry can be reached.
             command -v debootstrap >/dev/null || printf '%s\n' debootstrap debian-archive-keyring
             ;;
+        browser)
+            # Any Chromium will do; the one without windows has the fewest dependencies.
+            command -v chromium chromium-headless-shell google-chrome >/dev/null || echo chromium-headless-shell
+            ;;
         esac
     done
 }
@@ -135,6 +139,11 @@ install_packages() {
         tail -n 20 "$data/apt.log" >&2
         die "still missing after the installation: ${lacking//$'\n'/ }; the end of apt's log is above, all of it in $data/apt.log"
     fi
+}
+
+# What looks at pages in the tests. Ubuntu packages none, and nobody has to install one for a few tests.
+ensure_browser() {
+    (install_packages browser) || say "no browser is there: tests that need one are skipped"
 }
 
 # ----------------------------------------------------------------------------------------------- virtual environment
@@ -260,6 +269,7 @@ down() {
 
 main() {
     local -a parts=()
+    local jobs job
     while [ $# -gt 0 ]; do
         case $1 in
         --data) data=${2:?--data needs a folder} && shift ;;
@@ -291,8 +301,13 @@ main() {
     venv) ensure_venv run ;;
     *)
         ensure_engine &
+        jobs=$!
+        if [ "$mode" = test ]; then
+            ensure_browser &
+            jobs+=" $!"
+        fi
         case $mode in test | local) ensure_venv "$mode" ;; *) ensure_venv run ;; esac
-        wait $!
+        for job in $jobs; do wait "$job"; done
         ;;
     esac
     if [ "$mode" = ui ]; then start_ui; fi

@@ -14,9 +14,10 @@ import pytest
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.engine import connect
 from sandbox.errors import SandboxUnavailable
+from tests.e2e.browsers import PROGRAMS, chromium
 
 PROJECT = Path(__file__).resolve().parent.parent
-NEEDS = ("docker", "network")
+NEEDS = ("docker", "network", "browser")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +44,8 @@ def _fault(need: str) -> str:
         except SandboxUnavailable as error:
             return str(error)
         return ""
+    if need == "browser":
+        return "" if chromium() else f"none of {', '.join(PROGRAMS)} is on PATH; infra/bootstrap.sh test installs one"
     # pip knows the index of this machine, whatever it is.
     command = [sys.executable, "-m", "pip", "index", "versions", "iniconfig", "--retries", "0", "--timeout", "10"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
