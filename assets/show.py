@@ -25,6 +25,8 @@ _IDS: dict[str, tuple[str, ...]] = {
     "selections": ("instance_id",),
     "trajectories": ("trajectory_id", "instance_id"),
     "verifications": ("trajectory_id",),
+    "judgements": ("trajectory_id",),
+    "replays": ("trajectory_id",),
 }
 """The columns by which a row of each table is found."""
 

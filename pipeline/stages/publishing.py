@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline.funnel import funnel
+from pipeline.replay_rate import replay_rate
 from pipeline.rows import verified_rows
 from pipeline.schemas import TERMINAL, to_arrow
 from pipeline.snapshots import SnapshotVersion, publish, versions
@@ -16,6 +17,7 @@ def publish_verified(store: Store, name: str, *, code_commit: str | None, run_id
     rows = list(verified_rows(store))
     if not rows:
         return None
+    replays = replay_rate(store)
     return publish(
         store.root,
         name,
@@ -24,7 +26,7 @@ def publish_verified(store: Store, name: str, *, code_commit: str | None, run_id
         parents=tuple(f"{name}/{version.version}" for version in versions(store.root, name)[-1:]),
         code_commit=code_commit,
         run_id=run_id,
-        summary={"funnel": dict(funnel(store).stages())},
+        summary={"funnel": dict(funnel(store).stages()), "replays": replays.model_dump() if replays else None},
         card=_card,
     )
 
@@ -47,4 +49,15 @@ carried out the reference solution.
 `messages` is the attempt as a chat, `steps` has exit codes and seconds as well. `verifier_files` and
 `verifier_passing_tests` are what judged it, `image_digest` names the image, and `license` is what was found in the
 files of the repository at the pinned version (null: none was recognised).
+{_replays(summary["replays"])}"""
+
+
+def _replays(rate: object) -> str:
+    """The figure over all judged attempts, those that failed included; nothing when none was replayed."""
+    if rate is None:
+        return ""
+    assert isinstance(rate, dict)
+    return f"""
+When the card was written, {rate["replayed"]} of {rate["judged"]} judged attempts, passed and failed, had been carried
+out again in fresh sandboxes; {rate["same_verdict"]} of them ({rate["rate"]:.1%}) got the same verdict.
 """
