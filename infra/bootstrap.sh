@@ -96,6 +96,8 @@ missing_packages() {
         browser)
             # Any Chromium will do; the one without windows has the fewest dependencies.
             command -v chromium chromium-headless-shell google-chrome >/dev/null || echo chromium-headless-shell
+            # The program that drives it lacks this one on a bare machine.
+            ldconfig -p | grep -F libatomic.so.1 >/dev/null || echo libatomic1
             ;;
         esac
     done
