@@ -17,7 +17,6 @@ from pipeline.tables import Store
 from sandbox.errors import ImageUnusable
 from sandbox.protocol import Backend
 
-
 PROMPT_REFUSED = "prompt_refused"
 """Failure class of an attempt whose server will not take what the agent sends, for another reason than its length."""
 IMAGE_UNUSABLE = "image_unusable"

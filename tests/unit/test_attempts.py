@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,7 +155,7 @@ class Room:
         pass
 
 
-def attempt(task: TaskInstance, *answers: str | Completion, room: Room | None = None, **budget: object) -> Trajectory:
+def attempt(task: TaskInstance, *answers: str | Completion, room: Room | None = None, **budget: Any) -> Trajectory:
     agent = BashAgent(RecordedModel(*answers), Sampling())
     return rollout(task, agent, room or Room(), RolloutConfig.model_validate(budget))
 
@@ -188,13 +190,14 @@ class TestBudgets:
 
     @pytest.mark.parametrize("budget", [{"max_tokens": 1}, {"max_cost_usd": 1e-9}])
     def test_a_server_that_does_not_count_leaves_the_other_budgets(
-        self, task: TaskInstance, budget: dict[str, object]
+        self, task: TaskInstance, budget: dict[str, Any]
     ) -> None:
         silent = said(LS, prompt_tokens=None, completion_tokens=None)
         assert attempt(task, silent, max_steps=3, **budget).stop_reason == "max_steps"
 
     def test_the_state_is_frozen_once_however_it_ends(self, task: TaskInstance) -> None:
-        for budget in ({"max_steps": 1}, {"max_tokens": 1}, {"max_seconds": 0.1}):
+        budgets: list[dict[str, Any]] = [{"max_steps": 1}, {"max_tokens": 1}, {"max_seconds": 0.1}]
+        for budget in budgets:
             room = Room()
             found = attempt(task, LS, room=room, **budget)
             assert room.frozen == [found.trajectory_id]
@@ -203,7 +206,7 @@ class TestBudgets:
 class Unreachable(RecordedModel):
     """Answers once."""
 
-    def complete(self, messages: tuple[Message, ...], sampling: Sampling) -> Completion:  # type: ignore[override]
+    def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         if self.asked:
             raise ModelUnavailable("the server is gone")
         return super().complete(messages, sampling)
