@@ -25,9 +25,10 @@ def plan_of(
     config, store, model = attempts.config(workshop), workshop.store(), attempts.model(workshop)
     tasks = instances_of_streams(store, streams, day)
     asked = itertools.chain.from_iterable(rounds(tasks, config.agents, model, config.samples))
-    usual = workshop.settings.model
+    usual, judge = workshop.settings.model, workshop.model() if config.judge else None
     prices = usual if isinstance(usual, OpenAIServerConfig) and not attempts.local_model else None
-    return rollout_plan(store, wanted(asked, passed_so_far(store), config.samples), config, prices, options)
+    chosen = wanted(asked, passed_so_far(store), config.samples)
+    return rollout_plan(store, chosen, config, prices, options, judge=judge.name if judge else None)
 
 
 def plan_table(plan: RolloutPlan) -> "Table":

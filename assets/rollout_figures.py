@@ -75,7 +75,11 @@ def rollout_tables(found: RolloutReport) -> "list[Table]":
         for kind, classes in one.by_failure.items():
             for failure, count in classes.items():
                 failures.add_row(name, kind, visible(failure), str(count))
-    parts = [table for one in found.policies if one.model is not None for table in _parts(one)]
+    parts = [
+        _parts("difficulty", [(one, one.by_difficulty) for one in found.policies]),
+        _parts("language", [(one, one.by_language) for one in found.policies]),
+        _parts("domain", [(one, one.by_domain) for one in found.policies]),
+    ]
     return [table for table in (policies, spent, failures, *parts, *map(_judge, found.judges)) if table.row_count]
 
 
@@ -89,6 +93,8 @@ def remarks(found: RolloutReport) -> list[str]:
         )
     if short := sum(one.left_out["pass_at_4"] for one in found.policies if one.model is not None):
         said.append(f"{short} instances with fewer than four judged samples are not in pass@4")
+    if any(one.samples and low == high for one in found.policies for low, high in one.intervals.values()):
+        said.append("an interval without width says only that all instances agree, not that they are many")
     if waiting := sum(one.unjudged for one in found.policies):
         said.append(f"{waiting} attempts await their verdict")
     if (replays := found.replays) is not None:
@@ -129,16 +135,17 @@ def _costs(one: PolicyFigures) -> list[str]:
     ]
 
 
-def _parts(one: PolicyFigures) -> "list[Table]":
+def _parts(what: str, by_policy: "Sequence[tuple[PolicyFigures, Mapping[str, PassRates]]]") -> "Table":
+    """Policies with a model alone: the others are the same everywhere."""
     from rich.table import Table
 
-    tables = []
-    for what, parts in (("difficulty", one.by_difficulty), ("language", one.by_language), ("domain", one.by_domain)):
-        table = Table(what, *_RATES, title=visible(f"{_name(one)} by {what}"))
-        for name, rates in parts.items():
-            table.add_row(visible(name), *_rates(rates))
-        tables.append(table)
-    return tables
+    table = Table(what, "policy", *_RATES, title=f"by {what}")
+    names = sorted({name for _, parts in by_policy for name in parts})
+    for name in names:
+        for one, parts in by_policy:
+            if one.model is not None and name in parts:
+                table.add_row(visible(name), visible(_name(one)), *_rates(parts[name]))
+    return table
 
 
 def _judge(one: JudgeAgreement) -> "Table":

@@ -6,6 +6,7 @@ Nothing is run and no model is asked. Not here: which attempts there are (attemp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import duckdb
@@ -14,6 +15,8 @@ from pipeline.attempts import Attempt
 from pipeline.batch import Retry
 from pipeline.chosen import chosen_rows
 from pipeline.llm.openai_server import OpenAIServerConfig
+from pipeline.llm_judge import PROMPT
+from pipeline.prompts import prompt
 from pipeline.rollout import RolloutConfig
 from pipeline.rows import instance_of
 from pipeline.schemas import to_rows
@@ -32,10 +35,12 @@ TOKENS_PER_S = 30.0
 COMMAND_S = 1.0
 WITHOUT_MODEL_S = 2.0
 """For an attempt of an agent that asks no model."""
+JUDGE = "judge"
+"""Stands for the agent where a model is asked what it thinks of attempts."""
 
 
 class AgentPlan(Record):
-    """What one agent is still to do."""
+    """What one agent, or the judge of the attempts, is still to do."""
 
     agent: str
     model: str | None
@@ -108,8 +113,11 @@ def rollout_plan(
     config: RolloutConfig,
     prices: OpenAIServerConfig | None,
     options: Options,
+    *,
+    judge: str | None = None,
 ) -> RolloutPlan:
-    """What is left of `attempts`, which `options` may add failed ones to. Raises TableDamaged."""
+    """What is left of `attempts`, which `options` may add failed ones to; with `judge`, the name of a model, its
+    questions too. Raises TableDamaged."""
     settled, recorded = _settled(store, options), _recorded(store)
     groups: dict[tuple[str, str | None], list[Attempt]] = {}
     for attempt in attempts:
@@ -119,6 +127,9 @@ def rollout_plan(
         to_make = sum(one.trajectory_id not in settled for one in group)
         one = recorded.get((agent, model)) or _assumed(model, config)
         agents.append(_agent(agent, model, len(group), to_make, one, prices))
+    if judge is not None:
+        asked = {one.trajectory_id for group in groups.values() for one in group if one.agent.model is not None}
+        agents.append(_judge(store, judge, asked, prices))
     costs = [one.cost_usd for one in agents if one.model is not None]
     seconds = sum(one.seconds for one in agents)
     workers = min(options.workers, max(1, sum(one.to_make for one in agents)))
@@ -150,6 +161,26 @@ def _agent(
         cost_usd=None if cost is None else round(to_make * cost, 6),
         basis=one.basis,
     )
+
+
+def _judge(store: Store, model: str, asked: set[str], prices: OpenAIServerConfig | None) -> AgentPlan:
+    """Each attempt of a model is a question, as far as it gets a verdict."""
+    wording = prompt(PROMPT).sha256
+    rows = [
+        row
+        for row in to_rows(store.current("judgements"))
+        if row["outcome"] is not None and row["model"] == model and row["prompt_sha256"] == wording
+    ]
+    columns = ("n_prompt_tokens", "n_tokens", "seconds")
+    if rows:
+        prompts, answers, seconds = (fmean(float(str(row[column])) for row in rows) for column in columns)
+        one = _Expected(prompts, 0.0, answers, seconds, f"mean of {len(rows)} recorded answers")
+    else:
+        prompts = FIRST_PROMPT + TURNS * GROWTH
+        basis = f"assumed: {prompts} tokens of transcript, {ANSWER} an answer at {TOKENS_PER_S:g} a second"
+        one = _Expected(prompts, 0.0, ANSWER, ANSWER / TOKENS_PER_S, basis)
+    to_make = len(asked - {str(row["trajectory_id"]) for row in rows})
+    return _agent(JUDGE, model, len(asked), to_make, one, prices)
 
 
 def _settled(store: Store, options: Options) -> set[str]:

@@ -15,8 +15,10 @@ from pipeline.attempts import Attempt, SamplesConfig, rounds
 from pipeline.batch import Retry
 from pipeline.llm.openai_server import OpenAIServerConfig
 from pipeline.llm.scripted import ScriptedModel
+from pipeline.llm_judge import PROMPT
+from pipeline.prompts import prompt
 from pipeline.rollout import RolloutConfig
-from pipeline.rollout_plan import FIRST_PROMPT, GROWTH, RolloutPlan, instances_of_streams, rollout_plan
+from pipeline.rollout_plan import FIRST_PROMPT, GROWTH, JUDGE, RolloutPlan, instances_of_streams, rollout_plan
 from pipeline.rows import instance_row
 from pipeline.schemas import Row
 from pipeline.stages.options import Options
@@ -95,6 +97,18 @@ def test_an_agent_without_a_model_costs_nothing(tmp_path: Path, task: TaskInstan
 def test_a_model_without_prices_has_no_cost(tmp_path: Path, task: TaskInstance) -> None:
     found = rollout_plan(Store(tmp_path), asked(task, "bash"), RolloutConfig(), None, Options())
     assert found.cost_usd is None and found.prompt_tokens > 0
+
+
+def test_questions_to_the_judge_are_planned_as_far_as_they_are_not_answered(tmp_path: Path, task: TaskInstance) -> None:
+    store, attempts = Store(tmp_path), asked(task, "oracle", "bash")
+    row: Row = {"trajectory_id": attempts[1].trajectory_id, "model": "j", "prompt_sha256": prompt(PROMPT).sha256}
+    put(store, "judgements", "a", row | {"outcome": "failed", "n_prompt_tokens": 10, "n_tokens": 2, "seconds": 0.5})
+    put(store, "judgements", "b", row | {"prompt_sha256": "another wording", "outcome": "failed"})
+    known, unknown = (
+        rollout_plan(store, attempts, RolloutConfig(), PRICES, Options(), judge=name).agents[-1] for name in ("j", "k")
+    )
+    assert (known.agent, known.attempts, known.to_make, known.prompt_tokens, known.seconds) == (JUDGE, 4, 3, 30, 1.5)
+    assert (unknown.to_make, unknown.basis[:7]) == (4, "assumed")
 
 
 @pytest.mark.parametrize(
