@@ -75,6 +75,13 @@ def _append(store: Store, table: str, rows: Sequence[Row]) -> None:
     store.append(table, batch, app_id=table, sequence=1)
 
 
+def record_second_opinions(store: Store, attempt: Trajectory) -> None:
+    of: Row = {"trajectory_id": attempt.trajectory_id}
+    opinions = {"outcome": "passed", "model": "judge-model", "reason": "It looks right."}
+    _append(store, "judgements", [of | opinions])
+    _append(store, "replays", [of | {"recorded": "failed", "replayed": "passed", "reason": "A file was late."}])
+
+
 def task_of(found: Repository, task: TaskInstance, instruction: str) -> TaskInstance:
     return task.model_copy(update={"repository_id": found.repository_id, "instruction": instruction})
 
@@ -184,4 +191,7 @@ def record_hostile(store: Store, task: TaskInstance, text: str = HOSTILE) -> lis
         for one in attempts
     ]
     record(store, [hostile], attempts, results, of=found)
+    of: Row = {"trajectory_id": attempts[0].trajectory_id, "reason": text}
+    _append(store, "judgements", [of | {"outcome": text, "model": text}])
+    _append(store, "replays", [of | {"replayed": text, "recorded": text}])
     return attempts

@@ -24,6 +24,7 @@ from tests.unit.recorded_view import (
     plain_attempt,
     record,
     record_hostile,
+    record_second_opinions,
     repository,
     task_of,
     verdict,
@@ -88,6 +89,16 @@ def test_what_a_pass_needs_and_was_not_run_is_named(store: Store, task: TaskInst
     record(store, [task], [attempt], [result])
     text = Elements((viewed(store) / "trajectories" / page_name(attempt.trajectory_id)).read_text()).text
     assert "Not run, though a pass needs them:\ntest_state.py::test_count" in text
+
+
+def test_what_a_model_thinks_and_what_a_replay_found_stand_beside_the_verdict(store: Store, task: TaskInstance) -> None:
+    attempt = plain_attempt(task)
+    record(store, [task], [attempt], [verdict(attempt, passed=False)])
+    record_second_opinions(store, attempt)
+    folder = viewed(store)
+    text = Elements((folder / "trajectories" / page_name(attempt.trajectory_id)).read_text()).text
+    assert [part for part in ("judge-model", "It looks right.", "A file was late.") if part not in text] == []
+    assert [one["verdict"] for one in data_of(folder)["attempts"]] == ["failed"]
 
 
 def test_the_index_knows_verdicts_and_attempts_that_broke_off(store: Store, task: TaskInstance) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,6 +75,9 @@ class Shown:
     """None when its row is gone."""
     repository: Row
     verification: Row
+    judgements: Sequence[Row]
+    """What language models think of it; no verdicts."""
+    replays: Sequence[Row]
 
     @property
     def steps(self) -> list[ShownStep]:
@@ -133,6 +136,7 @@ class Attempts:
         self._verifications = {row["trajectory_id"]: row for row in recorded}
         self._repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
         self._instances = {row["instance_id"]: row for row in to_rows(store.current("instances"))}
+        self._judgements, self._replays = (_by_trajectory(store, table) for table in ("judgements", "replays"))
         trajectories = store.current("trajectories")
         wanted = [not only or self._begins(row, only) for row in _names(trajectories)]
         self._table = trajectories.filter(pa.array(wanted, pa.bool_()))
@@ -165,6 +169,8 @@ class Attempts:
             instance=instance_of(instance) if instance else None,
             repository=self._repository(listed.instance_id),
             verification=self._verifications.get(listed.trajectory_id, {}),
+            judgements=self._judgements[listed.trajectory_id],
+            replays=self._replays[listed.trajectory_id],
         )
 
     def _listed(self, row: Row) -> Listed:
@@ -191,6 +197,14 @@ class Attempts:
 def _tests(verification: Row) -> list[Mapping[str, Any]]:
     tests = verification.get("tests")
     return tests if isinstance(tests, list) else []
+
+
+def _by_trajectory(store: Store, table: str) -> Mapping[str, Sequence[Row]]:
+    """The rows of a table, the newest of a trajectory last."""
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in sorted(to_rows(store.current(table)), key=lambda row: str(row["recorded_at"])):
+        found[str(row["trajectory_id"])].append(row)
+    return found
 
 
 def _names(trajectories: pa.Table) -> list[Row]:
