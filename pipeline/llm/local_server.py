@@ -51,7 +51,8 @@ class LocalModelConfig(Record):
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 1) - 1), gt=0)
     """By default all cores but one, which the commands of the agents need."""
     slots: int = Field(default=1, gt=0)
-    """Requests worked on at a time. Only with one of them does a seed repeat its text."""
+    """Requests worked on at a time. A seed repeats its text with one of them only, and only when as much of the prompt
+    was worked on before: rounding follows how a prompt was cut into batches."""
     timeout_s: float = Field(default=600.0, gt=0)
     """For one answer, the wait for a slot included."""
     start_timeout_s: float = Field(default=300.0, gt=0)

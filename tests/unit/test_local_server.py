@@ -14,8 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,7 @@ from assets.resources import Settings, Workshop, read_settings
 from pipeline.errors import ConfigurationError
 from pipeline.llm import weights
 from pipeline.llm.choice import ServerConfig, chosen_model
-from pipeline.llm.local_server import LocalModel, LocalModelConfig
+from pipeline.llm.local_server import LocalModel, LocalModelConfig, LocalServer
 from pipeline.llm.protocol import Message, ModelUnavailable, Sampling
 from pipeline.llm.weights import find_weights
 
@@ -149,6 +151,21 @@ def test_without_the_extra_the_remedy_is_named(tmp_path: Path, monkeypatch: pyte
 
 def test_the_server_is_asked_under_the_name_of_the_weights(model: LocalModel) -> None:
     assert model.complete(ASK, Sampling()).text == model.name
+
+
+def test_many_who_ask_at_once_share_one_process(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[LocalServer] = []
+    begin = LocalServer.__init__
+
+    def told(self: LocalServer, *arguments: Any) -> None:
+        begin(self, *arguments)
+        started.append(self)
+
+    monkeypatch.setattr(LocalServer, "__init__", told)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: model.complete(ASK, Sampling()).text, range(16)))
+    assert answers == [model.name] * 16
+    assert len(started) == 1
 
 
 def test_details_tell_weights_and_engine_apart(model: LocalModel) -> None:
