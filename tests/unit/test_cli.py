@@ -53,6 +53,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         ["run", "--day", ""],
         ["run", "--streams", ""],
         ["run", "--retry", "all", "--only", ""],
+        ["run", "--agents", ""],
+        ["run", "--local-model", ""],
         ["show", ""],
         ["replay", ""],
     ],
@@ -67,6 +69,22 @@ def test_an_empty_value_does_not_mean_everything(place: list[str], arguments: li
 def test_streams_that_there_are_not_are_refused_with_the_names_that_there_are(place: list[str], name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"names no streams; give one of all, languages, domains, go, .* sql"):
         CliRunner().invoke(touchstone, ["run", *place, "--streams", name], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--agents", "oracle,bush"], "there is no agent bush; there are bash, "),
+        (["--agents", "noop,bash"], "bash needs a model"),
+        (["--agents", "bash", "--local-model", "none.gguf"], r"\[model\] local: .*none\.gguf cannot be read"),
+    ],
+)
+def test_agents_that_cannot_act_are_refused_before_anything_is_run(
+    place: list[str], tmp_path: Path, options: list[str], says: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        CliRunner().invoke(touchstone, ["run", *place, *options], catch_exceptions=False)
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])
