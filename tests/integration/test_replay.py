@@ -49,7 +49,9 @@ def test_every_judged_row_gets_its_verdict_again(project: Project) -> None:
     status = project.status()
     assert report["replayed"] == status["rollouts"] > 0
     assert report["n_passed"] == status["trajectories_verified"] == report["replayed"] - report["n_failed"]
-    assert (report["same_verdict_rate"], report["differing"]) == (1.0, [])
+    assert (report["same_verdict_rate"], report["differing"], report["broken"]) == (1.0, [], [])
+    figure = json.loads(project.touchstone("report", "rollouts", "--json").stdout)["replays"]
+    assert (figure["replayed"], figure["judged"], figure["rate"]) == (report["replayed"], report["replayed"], 1.0)
 
 
 def test_an_attempt_that_lacks_its_last_command_is_reported_as_differing(project: Project, backend: Backend) -> None:
