@@ -15,7 +15,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from sandbox.protocol import Backend
 from tests.bench.leak import GROWTH_MB, sample
 from tests.bench.sandbox import add_backend_option, open_backend, task_image
 from tests.bench.tasks import TASKS, VERIFIER, Task
-from tests.bench.trials import busy_seconds
+from tests.bench.trials import TrialFailed, busy_seconds
 
 ROUNDS = 10
 """Parts of the whole run, after each of which the memory is looked at; the first one warms up."""
@@ -49,9 +49,12 @@ class InstantModel:
     name = "instant"
     details: Mapping[str, str] = {}
 
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+
     def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         del sampling
-        task = next(task for task in TASKS if task.instruction in messages[0].content)
+        task = next(task for task in self._tasks if task.instruction in messages[0].content)
         turn = len(messages) // 2
         text = f"Next.\n\n```bash\n{task.solution[turn]}\n```" if turn < len(task.solution) else "DONE"
         return Completion(
@@ -141,34 +144,45 @@ def instance_of(task: Task, image: str) -> TaskInstance:
     )
 
 
-def attempts(image: str, samples: range, clock: Clock) -> Iterator[Attempt]:
+def attempts(image: str, tasks: Sequence[Task], samples: range, clock: Clock) -> Iterator[Attempt]:
     """Each task once for each sample."""
-    config, model = SamplesConfig(), InstantModel()
+    config, model = SamplesConfig(), InstantModel(tasks)
     for number in samples:
-        for task in TASKS:
+        for task in tasks:
             instance = instance_of(task, image)
             sampling = config.sampling(instance.instance_id, BashAgent.name, number)
             # One object for each attempt: the watch belongs to it.
             yield Attempt(instance, TimedAgent(BashAgent(model, sampling), clock), number)
 
 
-def run(backend: Backend, image: str, data: Path, rollouts: int, parallel: int, console: Console) -> dict[str, object]:
-    """The figures. Raises SystemExit when an attempt did not pass."""
+def run(
+    backend: Backend,
+    image: str,
+    data: Path,
+    *,
+    tasks: Sequence[Task],
+    rollouts: int,
+    parallel: int,
+    rounds: int = ROUNDS,
+    show: Callable[[str], None] = lambda _: None,
+) -> dict[str, object]:
+    """The figures. Raises TrialFailed when an attempt did not pass."""
     store, options, clock = Store(data), Options(workers=parallel), Clock()
-    samples = max(ROUNDS, -(-rollouts // len(TASKS)))
-    ends = [samples * number // ROUNDS for number in range(ROUNDS + 1)]
-    instances = [instance_of(task, image) for task in TASKS]
-    early, busy = 0.0, busy_seconds()
+    samples = max(rounds, -(-rollouts // len(tasks)))
+    ends = [samples * number // rounds for number in range(rounds + 1)]
+    instances = [instance_of(task, image) for task in tasks]
+    early, memory, busy = 0.0, 0.0, busy_seconds()
     for first, last in itertools.pairwise(ends):
-        roll_out(store, attempts(image, range(first, last), clock), backend, RolloutConfig(), options)
+        roll_out(store, attempts(image, tasks, range(first, last), clock), backend, RolloutConfig(), options)
         verify_all(store, instances, backend, options, command_timeout_s=60)
-        memory = sample(last * len(TASKS)).memory_mb
+        memory = sample(last * len(tasks)).memory_mb
         early = early or memory
-        console.print(f"{last * len(TASKS)} attempts, {clock.cpu_ms:.1f} ms a turn, {memory} MiB")
+        show(f"{last * len(tasks)} attempts, {clock.cpu_ms:.1f} ms a turn, {memory} MiB")
     busy = busy_seconds() - busy
     judged: list[Row] = to_rows(store.current("verifications"))
-    if wrong := [row for row in judged if row["outcome"] != "passed"] or len(judged) != samples * len(TASKS):
-        raise SystemExit(f"bench-rollout: {len(judged)} verdicts, not all of them passed: {wrong}")
+    wrong = [row for row in judged if row["outcome"] != "passed"]
+    if wrong or len(judged) != samples * len(tasks):
+        raise TrialFailed(f"{len(judged)} of {samples * len(tasks)} verdicts; these did not pass: {wrong}")
     return {
         "overhead_ms_per_turn": round(clock.cpu_ms, 2),
         "wall_ms_per_turn": round(clock.wall_ms, 2),
@@ -189,10 +203,21 @@ def main() -> int:
     workshop, console = open_workshop(), Console(width=110)
     image = task_image(workshop)
     with open_backend(chosen.backend, workshop, image) as backend, tempfile.TemporaryDirectory() as folder:
-        found = run(backend, image, Path(folder), chosen.rollouts, chosen.parallel, console)
+        found = run(
+            backend,
+            image,
+            Path(folder),
+            tasks=TASKS,
+            rollouts=chosen.rollouts,
+            parallel=chosen.parallel,
+            show=console.print,
+        )
     print(json.dumps(found))
     return 1 if float(str(found["peak_mb_growth"])) > GROWTH_MB else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except TrialFailed as error:
+        raise SystemExit(f"bench-rollout: {error}") from error

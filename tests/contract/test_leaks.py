@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -13,7 +14,9 @@ from sandbox.protocol import Backend
 from sandbox.types import Limits
 from tests.bench.footprint import Footprint, left_since, look
 from tests.bench.leak import growth, run_trials
+from tests.bench.rollout import run
 from tests.bench.tasks import Task
+from tests.bench.trials import TrialFailed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -66,3 +69,17 @@ def test_what_an_open_sandbox_and_a_kept_state_take_is_seen(
     assert any("sleep" in name for name in with_sandbox.processes)
     assert with_sandbox.cgroups and with_sandbox.mounts and with_sandbox.network
     assert reference in with_state.states
+
+
+def test_attempts_of_a_model_that_answers_at_once_pass_and_are_paid_for_by_the_turn(
+    backend: Backend, image: str, tmp_path: Path
+) -> None:
+    found = run(backend, image, tmp_path, tasks=[TASK], rollouts=8, parallel=4, rounds=2)
+    assert found["rollouts"] == 8
+    assert float(str(found["overhead_ms_per_turn"])) > 0
+
+
+def test_an_attempt_that_does_not_pass_makes_every_figure_void(backend: Backend, image: str, tmp_path: Path) -> None:
+    unsolved = replace(TASK, solution=("echo undone > /note",))
+    with pytest.raises(TrialFailed, match="did not pass"):
+        run(backend, image, tmp_path, tasks=[unsolved], rollouts=2, parallel=2, rounds=1)
