@@ -56,8 +56,8 @@ FORMS = (
         1,
         False,
         "/work/sheet.json",
-        'a JSON object with the one key "frames"; its value is an object with the icons as keys (in the order of the '
-        'list) and objects with the integers "x", "y", "w" and "h" as values',
+        'a JSON object with the one key "frames"; its value is an object with the icons as keys (as in the list, and '
+        'in its order) and objects with the integers "x", "y", "w" and "h" as values',
         'json.dumps({"frames": {name: dict(zip("xywh", box[:4])) for name, box in placed}})',
         """
 def described(box):
@@ -72,7 +72,7 @@ def described(box):
         2,
         True,
         "/work/sheet.csv",
-        "a CSV with the header `name,x,y,w,h,left,top` and one line for each icon in the order of the list; left and "
+        "a CSV with the header `name,x,y,w,h,left,top` and one line for each icon, named as in the list and in its order; left and "
         "top say how many columns and rows were cut off there",
         '"name,x,y,w,h,left,top\\n" + "".join(",".join(map(str, (name, *box))) + "\\n" for name, box in placed)',
         """
@@ -359,7 +359,7 @@ def icon_sheet(seed: int, context: Context) -> Draft:
 def _asked(form: Form, height: int) -> str:
     pixels = f"{form.gap} clear pixel{'s' * (form.gap > 1)}"
     gap = f"at least {pixels} between any two icons, across or down (none is needed at the edge)"
-    apart = gap if form.gap else "no two icons may overlap, but they may touch"
+    apart = f"leave {gap}" if form.gap else "icons may touch, but not overlap"
     kept = (
         "Of each icon only the smallest rectangle that holds every pixel with an alpha above 0 goes on the sheet"
         if form.trimmed
@@ -369,10 +369,10 @@ def _asked(form: Form, height: int) -> str:
         "Our page loads far too many little pictures, please put them on one sheet. /work/icons.txt lists the icons, "
         "one a line, as SIZE/NAME; the files are /srv/tango/SIZE/NAME.png. Make /work/sheet.png, not interlaced, with "
         f"8 bits each of red, green, blue and alpha (colour type 6), at most {form.width} pixels wide and {height} "
-        f"high. You choose the places, but {apart}. {kept}, neither scaled nor turned; every pixel keeps its exact "
+        f"high. You choose the places; {apart}. {kept}, neither scaled nor turned; every pixel keeps its exact "
         "colour and alpha (of a pixel with alpha 0 the colour does not matter), and what no icon covers has alpha 0. "
         f"Where things lie goes into {form.file}: {form.said}. "
-        "The names there are those of the list. Positions count from the top left corner of the sheet, which is 0, 0; "
+        "Positions count from the top left corner of the sheet, which is 0, 0; "
         "width and height are those of the part on the sheet."
     )
 
