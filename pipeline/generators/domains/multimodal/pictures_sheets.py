@@ -72,8 +72,8 @@ def described(box):
         2,
         True,
         "/work/sheet.csv",
-        "a CSV with the header `name,x,y,w,h,left,top` and one line for each icon, named as in the list and in its order; "
-        "left and top say how many columns and rows were cut off there",
+        "a CSV with the header `name,x,y,w,h,left,top` and one line for each icon, named as in the list and in "
+        "its order; left and top say how many columns and rows were cut off there",
         '"name,x,y,w,h,left,top\\n" + "".join(",".join(map(str, (name, *box))) + "\\n" for name, box in placed)',
         """
 def described(box):
