@@ -121,7 +121,7 @@ def _options() -> argparse.Namespace:
 
 def task_image(workshop: Workshop) -> str:
     """Digest of the image of all tasks."""
-    build = workshop.builder().build(image_spec(workshop.toolchain("python")), BuildLimits())
+    build = workshop.workbench().build(image_spec(workshop.toolchain("python")), BuildLimits())
     if build.digest is None:
         raise SystemExit(f"the image of the tasks cannot be built: {build.reason}\n{build.log_tail}")
     return build.digest
