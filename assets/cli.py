@@ -78,6 +78,11 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     callback=not_empty,
     help="all (default), languages, domains, or one of them, e.g. go or sql.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help="At most so many repositories of each stream, the first ones (default: all); a later run adds the others.",
+)
 @click.option("--instances-only", is_flag=True, help="Stop when the instances are admitted: no agent attempts them.")
 def run(
     data: Path | None,
@@ -86,6 +91,7 @@ def run(
     only: tuple[str, ...],
     day: str | None,
     streams: str,
+    limit: int | None,
     instances_only: bool,
 ) -> None:
     """Materialize the main job for one crawl day and print the funnel."""
@@ -101,7 +107,7 @@ def run(
         raise click.UsageError("--only names items to retry: give --retry infrastructure or --retry all too")
     with ProgressBars(console):
         job = "instances_only" if instances_only else "main"
-        error = materialize(workshop, job, day=day, streams=streams, retry=retry, only=only)
+        error = materialize(workshop, job, day=day, streams=streams, retry=retry, only=only, limit=limit or 0)
     try:
         _print_funnel(console, workshop, instances_only=instances_only)
     finally:  # a damaged snapshot must not hide why the run failed

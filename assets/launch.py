@@ -13,7 +13,7 @@ from pipeline.errors import ConfigurationError
 
 
 def materialize(
-    workshop: Workshop, job: str, *, day: str | None, streams: str, retry: str, only: Sequence[str]
+    workshop: Workshop, job: str, *, day: str | None, streams: str, retry: str, only: Sequence[str], limit: int = 0
 ) -> str | None:
     """Run a job for some streams of one day; returns None, or the reason of the first step that failed.
 
@@ -28,7 +28,7 @@ def materialize(
     with workshop.dagster_instance() as instance:
         result = defs.resolve_job_def(job).execute_in_process(
             instance=instance,
-            run_config=run_config(retry, only),
+            run_config=run_config(retry, only, limit),
             tags=tags,
             raise_on_error=False,
         )
@@ -38,9 +38,10 @@ def materialize(
     return _reason(failures[0]) if failures else "the run was not successful; see the run in the Dagster UI"
 
 
-def run_config(retry: str, only: Sequence[str]) -> dict[str, Any]:
+def run_config(retry: str, only: Sequence[str], limit: int = 0) -> dict[str, Any]:
     """Run configuration of a job; the same dictionary can be pasted into the UI's launchpad."""
     return {
+        "ops": {"repositories": {"config": {"limit": limit}}},
         "resources": {"retry": {"config": {"retry": retry, "only": list(only)}}},
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
