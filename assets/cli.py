@@ -90,6 +90,11 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     callback=not_empty,
     help="smollm2, or the path of a GGUF file: the model of the agents, started on this machine.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help="At most so many repositories of each stream, the first ones (default: all); a later run adds the others.",
+)
 @click.option("--instances-only", is_flag=True, help="Stop when the instances are admitted: no agent attempts them.")
 @click.option("--plan", is_flag=True, help="Run nothing: say how many attempts there are to make, and what they take.")
 @click.option("--json", "as_json", is_flag=True, help="With --plan: one JSON line only.")
@@ -103,6 +108,7 @@ def run(
     agents: str | None,
     samples: int | None,
     local_model: str | None,
+    limit: int | None,
     instances_only: bool,
     plan: bool,
     as_json: bool,
@@ -134,7 +140,16 @@ def run(
         return
     with ProgressBars(console):
         job = "instances_only" if instances_only else "main"
-        error = materialize(workshop, job, day=day, streams=streams, retry=retry, only=only, attempts=attempts)
+        error = materialize(
+            workshop,
+            job,
+            day=day,
+            streams=streams,
+            retry=retry,
+            only=only,
+            attempts=attempts,
+            limit=limit or 0,
+        )
     try:
         _print_funnel(console, workshop, instances_only=instances_only)
     finally:  # a damaged snapshot must not hide why the run failed

@@ -23,6 +23,7 @@ def materialize(
     retry: str,
     only: Sequence[str],
     attempts: AttemptsResource,
+    limit: int = 0,
 ) -> str | None:
     """Run a job for some streams of one day; returns None, or the reason of the first step that failed.
 
@@ -41,7 +42,7 @@ def materialize(
     with workshop.dagster_instance() as instance:
         result = defs.resolve_job_def(job).execute_in_process(
             instance=instance,
-            run_config=run_config(retry, only, attempts),
+            run_config=run_config(retry, only, attempts, limit),
             tags=tags,
             raise_on_error=False,
         )
@@ -51,9 +52,10 @@ def materialize(
     return _reason(failures[0]) if failures else "the run was not successful; see the run in the Dagster UI"
 
 
-def run_config(retry: str, only: Sequence[str], attempts: AttemptsResource) -> dict[str, Any]:
+def run_config(retry: str, only: Sequence[str], attempts: AttemptsResource, limit: int = 0) -> dict[str, Any]:
     """Run configuration of a job; the same dictionary can be pasted into the UI's launchpad."""
     return {
+        "ops": {"repositories": {"config": {"limit": limit}}},
         "resources": {
             "retry": {"config": {"retry": retry, "only": list(only)}},
             "attempts": {"config": attempts.model_dump()},

@@ -1,6 +1,7 @@
 """Repositories of a crawl day: listed, fetched, scored."""
 
 import dagster as dg
+from pydantic import Field
 
 from assets.checks import complete, completeness
 from assets.metadata import stage_metadata
@@ -12,6 +13,13 @@ from pipeline.stages.fetching import fetch
 from pipeline.stages.scoring import fetched, score
 
 
+class ListingConfig(dg.Config):
+    """How much of what the sources name is taken."""
+
+    limit: int = Field(default=0, ge=0)
+    """Repositories of each stream and day, the first ones; 0 for all. A later run without it adds the others."""
+
+
 @dg.asset(
     partitions_def=day_by_stream,
     backfill_policy=one_run,
@@ -20,11 +28,11 @@ from pipeline.stages.scoring import fetched, score
     check_specs=[complete("repositories")],
 )
 def repositories(
-    context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
+    context: dg.AssetExecutionContext, config: ListingConfig, workshop: WorkshopResource, retry: RetryResource
 ) -> dg.MaterializeResult:
     """Source trees of the repositories that the sources list for the day, with their licence."""
     shop = workshop.open()
-    chosen = listed(shop, context.partition_keys, today=today())
+    chosen = listed(shop, context.partition_keys, today=today(), limit=config.limit or None)
     report = fetch(shop.store(), chosen, shop.sources(), shop.trees, retry.options(shop))
     rows = rows_of(shop, "repositories", chosen)
     columns = ["full_name", "commit", "language", "license", "n_files", "failure_class", "reason"]

@@ -11,11 +11,16 @@ from pipeline.stages.scoring import Fetched, fetched, kept
 from pipeline.types import Repository
 
 
-def listed(shop: Workshop, partition_keys: Sequence[str], *, today: str | None = None) -> list[Repository]:
-    """Repositories of the partitions, each once; the sources are asked only for the day that is `today`, if given."""
+def listed(
+    shop: Workshop, partition_keys: Sequence[str], *, today: str | None = None, limit: int | None = None
+) -> list[Repository]:
+    """Repositories of the partitions, each once; the sources are asked only for the day that is `today`, if given.
+
+    `limit` is that of `list_day`.
+    """
     found: dict[str, Repository] = {}
     for day, streams in split(list(partition_keys)).items():
-        for repository in list_day(shop.store(), shop.sources(), day, streams, today=today):
+        for repository in list_day(shop.store(), shop.sources(), day, streams, today=today, limit=limit):
             found.setdefault(repository.repository_id, repository)
     return list(found.values())
 

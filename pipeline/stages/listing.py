@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pipeline.batch import Failure, Item, Outcome
@@ -15,13 +16,20 @@ from sandbox.locks import exclusive
 
 
 def list_day(
-    store: Store, sources: Sequence[Source], day: str, streams: Sequence[str], *, today: str | None
+    store: Store,
+    sources: Sequence[Source],
+    day: str,
+    streams: Sequence[str],
+    *,
+    today: str | None,
+    limit: int | None = None,
 ) -> list[Repository]:
     """The repositories of the given streams on one day, in the order in which they were first listed.
 
     The sources are asked when the day is today, or when nothing was stored for it; what they name beyond the stored
     listing is added to it, nothing is ever taken away. So a later run of the same day reads the same input. Runs that
-    ask at once take turns, or each would add the same repositories.
+    ask at once take turns, or each would add the same repositories. With `limit`, nothing is added to a stream that has
+    so many, so that a later run without it goes on where this one ended.
     Raises ConfigurationError or InfrastructureFailure of a source.
     """
     with exclusive(store.lock("crawl-day"), "the listing of the day"):
@@ -30,9 +38,21 @@ def list_day(
             found = [repository for source in sources for repository in source.repositories(None)]
             known = {one.repository_id for one in stored}
             new = list({one.repository_id: one for one in found if one.repository_id not in known}.values())
+            new = _within(limit, stored, new)
             _remember(store, day, new, first=len(stored))
             stored = [*stored, *new]
     return [one for one in stored if one.stream in streams]
+
+
+def _within(limit: int | None, stored: Sequence[Repository], new: Sequence[Repository]) -> list[Repository]:
+    """The first of `new` that fill each stream up to the limit."""
+    held = Counter(one.stream for one in stored)
+    chosen = []
+    for one in new:
+        if limit is None or held[one.stream] < limit:
+            held[one.stream] += 1
+            chosen.append(one)
+    return chosen
 
 
 def _stored(store: Store, day: str) -> list[Repository]:

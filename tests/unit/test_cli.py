@@ -237,6 +237,16 @@ def test_two_runs_that_list_a_day_at_once_list_each_repository_once(tmp_path: Pa
     assert sorted(str(row["full_name"]) for row in rows) == ["local/fruit1", "local/fruit2", "local/fruit3"]
 
 
+def test_a_limit_takes_the_first_of_each_stream_and_a_later_run_without_it_the_others(tmp_path: Path) -> None:
+    store, source = Store(tmp_path), Named(*(repository(number) for number in range(1, 5)))
+
+    def names(limit: int | None) -> list[str]:
+        return [one.full_name for one in list_day(store, [source], DAY, ["python"], today=DAY, limit=limit)]
+
+    assert names(2) == names(1) == ["local/fruit1", "local/fruit2"]
+    assert names(None) == names(3) == [f"local/fruit{number}" for number in range(1, 5)]
+
+
 def test_tables_without_their_journal_are_not_filled_a_second_time(tmp_path: Path) -> None:
     store = Store(tmp_path)
     list_day(store, [Named(repository(1))], DAY, ["python"], today=DAY)

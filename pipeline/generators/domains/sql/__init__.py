@@ -6,6 +6,7 @@ from pipeline.generators.domains.sql.access import row_security
 from pipeline.generators.domains.sql.normal_form import normalise
 from pipeline.generators.domains.sql.partitions import partition
 from pipeline.generators.domains.sql.reports import hierarchy, window_report
+from pipeline.generators.domains.sql.restore import restore_dump
 from pipeline.generators.domains.sql.schemas import migrate_schema, orphans
 from pipeline.generators.domains.sql.settings import server_settings
 from pipeline.generators.domains.sql.tuning import audit_trail, slow_query
@@ -24,5 +25,6 @@ PACK = Pack(
         "row_security": row_security,
         "partition": partition,
         "server_settings": server_settings,
+        "restore_dump": restore_dump,
     },
 )
