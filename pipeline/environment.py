@@ -10,7 +10,10 @@ from pydantic import Field
 from pipeline.types import Record, TaskInstance
 from sandbox.escapes import clean
 from sandbox.protocol import Backend, Sandbox
-from sandbox.types import ExecResult, FrozenState
+from sandbox.types import ExecResult, FileChange, FrozenState
+
+MAX_CHANGES = 500
+"""More paths than this are not kept on a row: a package that was installed has thousands."""
 
 
 class StepOutcome(Record):
@@ -32,6 +35,9 @@ class Environment(Protocol):
 
     def step(self, command: str) -> StepOutcome:
         """Carry out one action."""
+
+    def changes(self) -> tuple[FileChange, ...]:
+        """What differs from the beginning, by path, at most MAX_CHANGES of it; empty where there are no files."""
 
     def outcome(self, reference: str) -> FrozenState:
         """End the attempt and keep its final state under `reference`, for the verifier."""
@@ -56,6 +62,9 @@ class SandboxEnvironment:
 
     def step(self, command: str) -> StepOutcome:
         return told(self.sandbox.execute(command, timeout_s=self._command_timeout_s))
+
+    def changes(self) -> tuple[FileChange, ...]:
+        return tuple(self.sandbox.changes()[:MAX_CHANGES])
 
     def outcome(self, reference: str) -> FrozenState:
         return self.sandbox.freeze(reference)

@@ -95,6 +95,7 @@ class _Attempt:
             last = self.steps[-1]
             self.steps[-1] = last.model_copy(update={"extra": last.extra | {"after": observation}})
         reference = trajectory_id(task.instance_id, agent.name, agent.model, agent.sampling, self.sample)
+        changes = self.environment.changes()
         state = self.environment.outcome(reference)
         assert self.stopped is not None
         return Trajectory(
@@ -107,6 +108,7 @@ class _Attempt:
             interface=agent.interface,
             messages=agent.conversation(task, self.steps),
             details=dict(agent.details),
+            changes=changes,
             stop_reason=self.stopped,
             state_reference=state.reference,
         )

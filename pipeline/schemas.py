@@ -46,6 +46,18 @@ _GATES = pa.list_(pa.struct([("gate", _TEXT), ("passed", pa.bool_()), ("evidence
 _VARIANTS = pa.list_(pa.struct([("name", _TEXT), ("commands", _TEXTS)]))
 _TESTS = pa.list_(pa.struct([("test_id", _TEXT), ("outcome", _TEXT), ("message", _TEXT)]))
 _MESSAGES = pa.list_(pa.struct([("role", _TEXT), ("content", _TEXT)]))
+_CHANGES = pa.list_(
+    pa.struct(
+        [
+            ("path", _TEXT),
+            ("kind", _TEXT),
+            ("type", _TEXT),
+            ("sha256", _TEXT),
+            ("size", pa.int64()),
+            ("mode", pa.int64()),
+        ]
+    )
+)
 _STEPS = pa.list_(
     pa.struct(
         [
@@ -226,6 +238,7 @@ _TRAJECTORIES: dict[str, pa.DataType] = {
     "interface": _TEXT,
     "messages": _MESSAGES,
     "details": _TEXT,
+    "changes": _CHANGES,
     "n_prompt_tokens": pa.int64(),
     "cost_usd": pa.float64(),
 }

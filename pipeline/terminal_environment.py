@@ -13,12 +13,12 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from pipeline.environment import StepOutcome
+from pipeline.environment import MAX_CHANGES, StepOutcome
 from pipeline.schemas import clean_text
 from pipeline.types import Record, TaskInstance
 from sandbox.protocol import Backend, Sandbox
 from sandbox.terminals.terminal import Terminal, TerminalState
-from sandbox.types import FrozenState
+from sandbox.types import FileChange, FrozenState
 
 ROWS, COLUMNS = 40, 160
 MAX_WAIT_S = 60.0
@@ -76,6 +76,10 @@ class TerminalEnvironment:
             seconds=time.monotonic() - started,
             extra=extra,
         )
+
+    def changes(self) -> tuple[FileChange, ...]:
+        """See Environment."""
+        return tuple(self.sandbox.changes()[:MAX_CHANGES])
 
     def outcome(self, reference: str) -> FrozenState:
         """See Environment."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sandbox.types import Limits, TestOutcome
+from sandbox.types import FileChange, Limits, TestOutcome
 
 Language = Literal["go", "cpp", "c", "html", "java", "javascript", "php", "python"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -277,6 +277,8 @@ class Trajectory(Record):
     """The conversation with the model as it stood at the end, its last answer included; empty without a model."""
     details: dict[str, str] = Field(default_factory=dict)
     """What else tells the policy apart: hashes of prompts and weights, the serving program and its version."""
+    changes: tuple[FileChange, ...] | None = None
+    """What differs from the image at the end, by path, as far as a row keeps it; None where nobody looked."""
     stop_reason: StopReason
     state_reference: str
     """Name of the frozen final state."""

@@ -96,9 +96,9 @@ def _tool(interface: Interface) -> dict[str, Any]:
 
 def _extra(attempt: RecordedAttempt) -> dict[str, Any]:
     trajectory = attempt.trajectory
-    names = ("instance_id", "sample", "stop_reason", "state_reference", "backend", "messages")
+    names = {"instance_id", "sample", "stop_reason", "state_reference", "backend", "messages", "changes"}
     return {
-        **{name: getattr(trajectory, name) for name in names},
+        **trajectory.model_dump(mode="json", include=names),
         "task": _task(attempt.instance),
         "verdict": None if attempt.verdict is None else _verdict(attempt.verdict),
     }

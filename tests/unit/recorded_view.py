@@ -19,7 +19,7 @@ from pipeline.types import (
     Verifier,
     VerifierFile,
 )
-from sandbox.types import TestOutcome
+from sandbox.types import FileChange, TestOutcome
 
 OWN = "document.title='owned';window.owned=1;alert(1);fetch('http://127.0.0.1:9/')"
 HOSTILE = "\n".join(
@@ -122,6 +122,7 @@ def plain_attempt(task: TaskInstance, agent: str = "bash", model: str | None = "
         sampling={"temperature": 0.7} if model else {},
         sample=sample,
         steps=steps,
+        changes=(FileChange(path=steps[0].action, kind="added", type="file", size=2, mode=0o644),),
         stop_reason="submitted",
         state_reference="state",
         backend="overlay",

@@ -79,6 +79,7 @@ def rebuilt(found: Mapping[str, Any]) -> Trajectory:
         interface=interface,
         messages=tuple(extra["messages"]),
         details=agent["extra"]["details"],
+        changes=extra["changes"],
         stop_reason=extra["stop_reason"],
         state_reference=extra["state_reference"],
         backend=extra["backend"],

@@ -24,7 +24,7 @@ from pipeline.rows import trajectory_of, trajectory_row
 from pipeline.schemas import to_rows
 from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory
-from sandbox.types import FrozenState
+from sandbox.types import FileChange, FrozenState
 from tests.unit.recorded_clients import RecordedModel, alternates, said
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -146,6 +146,9 @@ class Room:
     def step(self, command: str) -> StepOutcome:
         self.commands.append(command)
         return StepOutcome(observation="out", exit_code=0, seconds=self._seconds)
+
+    def changes(self) -> tuple[FileChange, ...]:
+        return ()
 
     def outcome(self, reference: str) -> FrozenState:
         self.frozen.append(reference)

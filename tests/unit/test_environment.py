@@ -6,7 +6,7 @@ from pipeline.agents import FIXED
 from pipeline.environment import StepOutcome, told
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import TaskInstance
-from sandbox.types import ExecResult, FrozenState
+from sandbox.types import ExecResult, FileChange, FrozenState
 
 PLAIN = ExecResult(exit_code=0, output="out\n", output_bytes=4, truncated=False, timed_out=False, seconds=2.0)
 
@@ -40,6 +40,9 @@ class Marked:
 
     def step(self, command: str) -> StepOutcome:
         return told(PLAIN.model_copy(update={"shell_restarted": True}))
+
+    def changes(self) -> tuple[FileChange, ...]:
+        return ()
 
     def outcome(self, reference: str) -> FrozenState:
         return FrozenState(reference=reference, image_digest="sha256:1")

@@ -72,7 +72,8 @@ def test_a_page_tells_the_whole_attempt(store: Store, task: TaskInstance) -> Non
     told = (task.instruction, "Count.", "wc -l a", "exit 3", "12 a", "0.50 s", "33 tokens", "That is no command.")
     asked = ("812 tokens read (512 from the cache)", "33 written", "$0.500000", "temperature", "Handed in.")
     judged = ("AssertionError: 12 is not 3", "test_state.py::test_count", "local/words", "cd data", "def test_count")
-    assert [part for part in (*told, *asked, *judged) if part not in text] == []
+    changed = ("1 paths differ from the image", "added", "0644")
+    assert [part for part in (*told, *asked, *judged, *changed) if part not in text] == []
 
 
 def test_an_observation_stands_under_the_command_that_brought_it(store: Store, task: TaskInstance) -> None:

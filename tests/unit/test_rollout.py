@@ -12,7 +12,7 @@ from pipeline.environment import StepOutcome
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import Action, Step, TaskInstance, trajectory_id
 from sandbox.errors import SandboxUnavailable
-from sandbox.types import FrozenState
+from sandbox.types import FileChange, FrozenState
 
 
 class RecordedEnvironment:
@@ -31,6 +31,9 @@ class RecordedEnvironment:
             raise SandboxUnavailable("the engine is gone")
         self.commands.append(command)
         return StepOutcome(observation=f"answer {len(self.commands)}", exit_code=0, seconds=0.1)
+
+    def changes(self) -> tuple[FileChange, ...]:
+        return ()
 
     def outcome(self, reference: str) -> FrozenState:
         self.frozen.append(reference)

@@ -39,7 +39,7 @@ PUBLISHED = {
     ("verifications", 1): "942a3645179f",
     ("terminal", 1): "4a73138276b2",
     ("trajectories", 2): "82e7767a4fb6",
-    ("trajectories", 3): "d9bb1154fc73",
+    ("trajectories", 3): "4e4c352858fc",
     ("verifications", 2): "6153ebb5ea1a",
     ("terminal", 2): "cdcda8ab33b6",
     ("judgements", 1): "8a34ce8f3f2f",
@@ -148,7 +148,7 @@ def test_rows_of_an_older_version_get_nulls_in_the_columns_they_lack() -> None:
     assert (row["score"], row["features"], row["reason"]) == (0.5, None, None)
 
 
-OF_MODELS = ["interface", "messages", "details", "n_prompt_tokens", "cost_usd"]
+OF_MODELS = ["interface", "messages", "details", "changes", "n_prompt_tokens", "cost_usd"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class ShownStep:
     keys: tuple[Keystrokes, ...]
     """The batch of keys of a terminal; empty where the action is a command, or keys that cannot be read."""
     answer: str | None
-    """What the agent saw next; None behind the last step, where nothing was recorded."""
+    """What it brought; None where that was not recorded."""
 
     @property
     def calls(self) -> list[Mapping[str, Any]]:
@@ -87,7 +87,7 @@ class Shown:
                 step=step,
                 told=step.extra.get("told"),
                 keys=_keys(step.action) if self.trajectory.interface == "terminal" else (),
-                answer=recorded[place + 1].observation if place + 1 < len(recorded) else None,
+                answer=recorded[place + 1].observation if place + 1 < len(recorded) else step.extra.get("after"),
             )
             for place, step in enumerate(recorded)
         ]
