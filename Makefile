@@ -17,7 +17,7 @@ run-domains:
 LLM = smollm2
 run-llm:
 	infra/bootstrap.sh local
-	.venv/bin/touchstone run --streams languages --agents oracle,noop,bash --samples 2 --local-model $(LLM) $(ARGS)
+	.venv/bin/touchstone run --streams languages --limit 3 --agents oracle,noop,bash --samples 2 --local-model $(LLM) $(ARGS)
 
 # vLLM in the foreground; ARGS="MODEL [--cpu]".
 serve:
