@@ -1,7 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	bench-rollout experiment-rollouts roundtrip-harbor
+	bench-rollout chaos-rollout experiment-rollouts roundtrip-harbor
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -66,6 +66,11 @@ bench-leak:
 bench-rollout:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.rollout $(ARGS)
+
+# Rollouts while server, sandboxes and driver fail by chance; CHAOS_SEED and CHAOS_S (seconds) choose which and how long.
+chaos-rollout:
+	infra/bootstrap.sh test
+	.venv/bin/pytest -m long --require docker -rP tests/integration/test_rollout_chaos.py $(ARGS)
 
 # A small real model at easy instances of the data folder; TOUCHSTONE_CONFIG names a configuration with that [model].
 experiment-rollouts:
