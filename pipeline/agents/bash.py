@@ -30,6 +30,8 @@ NO_COMMAND = (
     "single word DONE when the task is done."
 )
 
+CUT_COMMAND = "[no command] Your answer was cut off within its command, which was not run: be shorter."
+
 
 class BashAgent:
     """One model with one way of sampling."""
@@ -58,6 +60,9 @@ class BashAgent:
         """See Agent."""
         completion, call = ask(self._model, _shorter_and_shorter(task, history, observation), self._sampling)
         thought, command, done = read(completion.text)
+        if command is not None and completion.finish_reason == "length" and read(f"{completion.text}\n.")[1] != command:
+            # Half a command may do what the whole one would not: `rm -r /work/old` and `rm -r /work`.
+            return Action(thought=thought, told=CUT_COMMAND, calls=(call,))
         if command is not None:
             return Action(thought=thought, command=command, calls=(call,))
         if done:

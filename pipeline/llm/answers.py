@@ -87,7 +87,7 @@ def object_of(answer: str, kind: type[M]) -> M:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the object"
             fault = f"the JSON object does not fit: {place}: {first['msg']}"
-    raise NoAnswer(fault)
+    raise NoAnswer(_syntax_fault(answer) or fault)
 
 
 def _language(info: str) -> str:
@@ -138,6 +138,20 @@ def _objects(answer: str) -> Iterator[object]:
         if block.language in {"json", "jsonc", "json5", ""}:
             yield from _decoded(block.text)
     yield from _decoded(plain(answer))
+
+
+def _syntax_fault(answer: str) -> str:
+    """Why an answer that is an object at first sight is none; empty when that is not the fault."""
+    for text in (*(block.text for block in blocks(answer) if block.language == "json"), plain(answer)):
+        if text.lstrip().startswith("{"):
+            try:
+                json.JSONDecoder(strict=False).raw_decode(text.lstrip())
+            except json.JSONDecodeError as error:
+                return f"the JSON does not parse: {error.msg} at line {error.lineno}, column {error.colno}"
+            except (ValueError, RecursionError) as error:
+                return f"the JSON does not parse: {str(error)[:_SHOWN]}"
+            return ""
+    return ""
 
 
 def _decoded(text: str) -> Iterator[object]:

@@ -293,7 +293,7 @@ def test_chaos_drawn_by_chance(data: Path, image: str, backend: Backend, server:
     chance = random.Random(seed)
     server.pause = f"0.2{os.getpid()}{seed:06d}"
     server.fault = lambda number: chance.choice(FAULTS) if chance.random() < 0.2 else None
-    count, samples = 6, 2
+    count, samples = max(6, int(seconds / 6)), 2
     tasks = instances(image, count)
     until, boxes, deaths = time.monotonic() + seconds, 0, 0
     with Nursery(data, image, server.url, count, samples) as drivers:

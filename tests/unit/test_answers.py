@@ -123,9 +123,14 @@ def test_the_object_is_found(answer: str) -> None:
         ("no", "there is no JSON object"),
         ('{"left": 1}', "right: Field required"),
         ('{"left": "x", "right": "y"}', "left: "),
-        ("{" * 100_000, "there is no JSON object"),
+        ("{" * 100_000, "the JSON does not parse: Expecting property name"),
     ],
 )
 def test_an_answer_without_the_object_says_what_is_wrong(answer: str, reason: str) -> None:
     with pytest.raises(NoAnswer, match=reason):
         object_of(answer, Pair)
+
+
+def test_a_thought_whose_beginning_the_template_wrote_is_left_out() -> None:
+    assert [block.text for block in blocks("```\nno\n```\n</think>\n\n```\nyes\n```")] == ["yes\n"]
+    assert blocks("```html\na</think>b\n```")[0].text == "a</think>b\n"

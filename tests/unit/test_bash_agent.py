@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.agents.bash import NO_COMMAND, BashAgent, read
+from pipeline.agents.bash import CUT_COMMAND, NO_COMMAND, BashAgent, read
 from pipeline.agents.calling import prompt_sha256
 from pipeline.agents.protocol import ContextFull
 from pipeline.environment import StepOutcome
@@ -151,6 +151,24 @@ def test_an_answer_without_a_command_is_told_so_and_cut_ones_why(task: TaskInsta
     assert (first.extra["told"], first.thought) == (NO_COMMAND, "Hm.")
     assert second.extra["told"].startswith(NO_COMMAND) and "cut off" in second.extra["told"]
     assert turns.submitted and "told" not in third.extra
+
+
+@pytest.mark.parametrize("tail", ["", "\n", "\n``", " \\"])
+def test_half_a_command_is_not_run(task: TaskInstance, tail: str) -> None:
+    cut = said(f"I tidy up.\n```bash\nrm -r /work{tail}", finish_reason="length")
+    turns = acting(task, RecordedModel(cut))
+    assert (turns.turn().action, turns.history[0].extra["told"]) == ("", CUT_COMMAND)
+    turns.turn()
+    assert alternates(turns.conversation())
+
+
+@pytest.mark.parametrize("tail", ["\n```", "\n```\n", "\n```\nThis prints"])
+def test_a_command_before_the_cut_is_run(task: TaskInstance, tail: str) -> None:
+    assert acting(task, RecordedModel(said(f"```bash\nls{tail}", finish_reason="length"))).turn().action == "ls"
+
+
+def test_a_command_whose_fence_was_a_stop_word_is_run(task: TaskInstance) -> None:
+    assert acting(task, RecordedModel("```bash\nls\n")).turn().action == "ls"
 
 
 def test_half_a_character_of_an_answer_is_replaced(task: TaskInstance) -> None:

@@ -136,6 +136,22 @@ def test_an_answer_that_is_none_is_told_its_fault_and_does_nothing(task: TaskIns
     assert alternates(turns.conversation())
 
 
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (LS[:-1], "the JSON does not parse: Expecting ',' delimiter at line 1, column"),
+        (f"```json\n{LS[:-1]}\n```", "the JSON does not parse: Expecting ',' delimiter at line"),
+        (LS.replace("\\n", "\\d"), "the JSON does not parse: Invalid \\escape at line 1"),
+        (duration("1" * 5_000), "the JSON does not parse: Exceeds the limit"),
+        (duration("-1"), "the JSON object does not fit: commands.0.duration: Input should be greater"),
+        ("I type ls.", "there is no JSON object"),
+    ],
+)
+def test_the_fault_is_told_in_words_that_help(task: TaskInstance, answer: str, fault: str) -> None:
+    told = acting(task, RecordedModel(answer)).turn().extra["told"]
+    assert told.startswith(f"Your answer could not be read: {fault}")
+
+
 def test_a_cut_answer_is_told_to_be_shorter(task: TaskInstance) -> None:
     step = acting(task, RecordedModel(said(LS[:-20], finish_reason="length"))).turn()
     assert "cut off" in step.extra["told"]
