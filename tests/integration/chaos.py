@@ -25,10 +25,12 @@ from typing import Any
 import pipeline.batch
 import pipeline.rollout
 import pipeline.stages.verifications
+from pipeline.agents.calling import prompt_sha256
 from pipeline.attempts import Attempt, SamplesConfig, rounds
 from pipeline.batch import Retry, StageReport
 from pipeline.journal import Journal
 from pipeline.llm.openai_server import OpenAIServer, OpenAIServerConfig
+from pipeline.llm.protocol import Message
 from pipeline.rollout import RolloutConfig
 from pipeline.rows import trajectory_of
 from pipeline.schemas import to_rows
@@ -268,6 +270,8 @@ def assert_whole_attempt(trajectory: Trajectory, number: int, pause: str) -> Non
     assert all(len(step.extra["calls"]) == 1 for step in trajectory.steps)
     roles = [one["role"] for one in trajectory.messages]
     assert roles == ["user", "assistant"] * len(trajectory.steps)
+    sent = [Message.model_validate(one) for one in trajectory.messages[:-1]]
+    assert trajectory.steps[-1].extra["calls"][-1]["prompt_sha256"] == prompt_sha256(sent)
 
 
 def assert_all_done(data: Path, tasks: Sequence[TaskInstance], backend: Backend, *, samples: int, pause: str) -> None:

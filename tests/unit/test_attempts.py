@@ -22,6 +22,7 @@ from pipeline.llm.protocol import Completion, Message, ModelUnavailable, Samplin
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.rows import trajectory_of, trajectory_row
 from pipeline.schemas import to_rows
+from pipeline.stages.rollouts import passed_so_far
 from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory
 from sandbox.types import FileChange, FrozenState
@@ -130,6 +131,28 @@ class TestEnough:
         one, two = ("task-1", "bash", "m"), ("task-1", "bash", "n")
         rows = [(one, "passed"), (one, "failed"), (one, "error"), (one, "None"), (two, "passed"), (one, "passed")]
         assert passed_by_policy(rows) == {one: 2, two: 1}
+
+
+def test_what_passed_is_counted_from_the_verdicts_on_record(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    rows: list[dict[str, Any]] = []
+    verdicts: list[dict[str, Any]] = []
+    for number, (model, outcome) in enumerate(
+        [("m", "passed"), ("m", "passed"), ("m", "failed"), ("m", "error"), ("n", "passed"), (None, "passed")]
+    ):
+        key = {"item_key": f"traj-{number}", "trajectory_id": f"traj-{number}", "attempt": 1}
+        rows.append({**key, "instance_id": "task-1", "agent": "bash" if model else "oracle", "model": model})
+        verdicts.append({**key, "outcome": outcome})
+    gone = {"item_key": "traj-9", "attempt": 1, "failure_class": "infrastructure", "instance_id": "task-1"}
+    rows.append({**gone, "agent": "bash", "model": "m"})
+    rows.append({"item_key": "traj-8", "trajectory_id": "traj-8", "attempt": 1, "agent": "bash", "model": "m"})
+    store.append("trajectories", rows, app_id="a", sequence=1)
+    store.append("verifications", verdicts, app_id="b", sequence=1)
+    assert passed_so_far(store) == {
+        ("task-1", "bash", "m"): 2,
+        ("task-1", "bash", "n"): 1,
+        ("task-1", "oracle", None): 1,
+    }
 
 
 class Room:
