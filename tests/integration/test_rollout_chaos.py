@@ -22,7 +22,7 @@ import pytest
 from pipeline.batch import Retry
 from pipeline.schemas import to_rows
 from pipeline.tables import Store
-from pipeline.types import INFRASTRUCTURE
+from pipeline.types import INFRASTRUCTURE, Verifier, VerifierFile
 from sandbox.backends.overlay import OverlayBackend
 from sandbox.building.base_images import BaseImageConfig, BaseImages
 from sandbox.engine import OWNER, connect, owner
@@ -169,6 +169,28 @@ def test_a_sandbox_that_is_killed_in_the_middle_of_a_step_is_no_answer(
     again, _ = drive(data, backend, tasks, model_at(server.url), retry=Retry.INFRASTRUCTURE)
     assert (again.done, again.failed) == (2, {})
     assert_all_done(data, tasks, backend, samples=1, pause=server.pause)
+
+
+@pytest.mark.parametrize("backend", ["overlay"], indirect=True)
+def test_a_verifier_that_is_killed_is_not_broken(
+    data: Path, image: str, backend: Backend, server: FaultyServer
+) -> None:
+    marker = f"1.{os.getpid()}{random.randrange(10**6):06d}"
+    (task,) = instances(image, 1)
+    (file,) = task.verifier.files
+    slow = f'\n\ndef test_slow():\n    import subprocess\n    subprocess.run(["/bin/sleep", "{marker}"], check=True)\n'
+    names = (*task.verifier.passing_tests, "test_state.py::test_slow")
+    verifier = Verifier(files=(VerifierFile(path=file.path, content=file.content + slow),), passing_tests=names)
+    tasks = [task.model_copy(update={"verifier": verifier})]
+    killed: list[bool] = []
+    killing = threading.Thread(target=lambda: killed.append(kill_sandbox(marker, data)))
+    killing.start()
+    drive(data, backend, tasks, model_at(server.url), workers=1)
+    killing.join()
+    assert killed == [True]
+    assert_nothing_mislabelled(data, tasks, "0")
+    drive(data, backend, tasks, model_at(server.url), workers=1, retry=Retry.INFRASTRUCTURE)
+    assert_all_done(data, tasks, backend, samples=1, pause="0")
 
 
 class Line:
