@@ -30,8 +30,6 @@ from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Backend
 from tests.integration.chaos import (
     DEATHS,
-    FAULTS,
-    FaultyServer,
     Nursery,
     assert_all_done,
     assert_nothing_mislabelled,
@@ -41,6 +39,7 @@ from tests.integration.chaos import (
     kill_sandbox,
     model_at,
 )
+from tests.integration.faulty_server import FAULTS, FaultyServer
 
 pytestmark = pytest.mark.docker
 
