@@ -5,12 +5,18 @@ What is believed of its answer is in verifier/verdicts.py.
 
 from __future__ import annotations
 
+import time
+
 from sandbox.container.containers import Containers, ImageFacts, Role
 from sandbox.container.image_users import user_by_number
+from sandbox.errors import SandboxUnavailable
 from sandbox.streams import Deadline, HijackedStream, engine_call
 from sandbox.types import USUAL, Conditions, Judgement, Limits
 from sandbox.verifier.verdicts import START_ENVIRONMENT, Hearing, scratch_options
 from sandbox.verifier.verifier_runtime import VerifierRuntime
+
+EVENT_S = 2.0
+"""How long the engine may take to say how a container ended."""
 
 
 def judge(
@@ -45,13 +51,35 @@ def judge(
         user=user,
     )
     container = containers.create(image, limits.model_copy(update={"network": "none"}), role)
+    began = time.time()
     try:
         late = _talk(containers, container, hearing, timeout_s)
+        if not late and not hearing.answered and not _ended_itself(containers, container, began):
+            raise SandboxUnavailable("the container of a verifier was stopped from outside")
     finally:
         containers.remove(container)
     if late:
         raise hearing.broken(f"gave no verdict within {timeout_s:g} s")
     return hearing.judgement()
+
+
+def _ended_itself(containers: Containers, container: str, began: float) -> bool:
+    """Whether a container ended without anybody asking the engine for it; no when the engine does not know its end.
+
+    Raises SandboxUnavailable.
+    """
+    patience = Deadline(EVENT_S)
+    while True:
+        with engine_call("asking for the events of a verifier"):
+            events = containers.client.api.events(
+                since=f"{began:.3f}", until=f"{time.time():.3f}", filters={"container": container}, decode=True
+            )
+            actions = {str(event.get("Action", "")).partition(":")[0] for event in events}
+        if actions & {"kill", "stop", "destroy"}:
+            return False
+        if "die" in actions or patience.left <= 0:
+            return "die" in actions
+        time.sleep(0.1)
 
 
 def _talk(containers: Containers, container: str, hearing: Hearing, timeout_s: float) -> bool:

@@ -85,6 +85,11 @@ class Hearing:
         return {1: self._answer, 2: self._log}
 
     @property
+    def answered(self) -> bool:
+        """Whether it said anything that may be a verdict."""
+        return bool(self._answer.content) or self._answer.too_large
+
+    @property
     def log_tail(self) -> str:
         """The end of what it wrote beside its answer."""
         return self._log.last(LOG_CHARACTERS).strip()

@@ -170,7 +170,7 @@ def test_a_sandbox_that_is_killed_in_the_middle_of_a_step_is_no_answer(
     assert_all_done(data, tasks, backend, samples=1, pause=server.pause)
 
 
-@pytest.mark.parametrize("backend", ["overlay"], indirect=True)
+@pytest.mark.parametrize("backend", ["overlay", "docker"], indirect=True)
 def test_a_verifier_that_is_killed_is_not_broken(
     data: Path, image: str, backend: Backend, server: FaultyServer
 ) -> None:
