@@ -1,6 +1,6 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
-.PHONY: run run-domains run-llm serve test test-long lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
+.PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
 	bench-rollout chaos-rollout experiment-rollouts roundtrip-harbor
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
@@ -34,6 +34,11 @@ test:
 test-long:
 	infra/bootstrap.sh test
 	.venv/bin/pytest -m long --require docker $(ARGS)
+
+# What Harbor says of our exports, where `make peers` (as root) made it ready.
+test-peers:
+	infra/bootstrap.sh test
+	.venv/bin/pytest -m peers --require docker $(ARGS)
 
 lint:
 	@test -e .venv/.stamp-test || infra/bootstrap.sh test
