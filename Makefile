@@ -17,7 +17,8 @@ run-domains:
 LLM = smollm2
 run-llm:
 	infra/bootstrap.sh local
-	.venv/bin/touchstone run --streams languages --limit 3 --agents oracle,noop,bash --samples 2 --local-model $(LLM) $(ARGS)
+	.venv/bin/touchstone run --streams languages --limit 3 --agents oracle,noop,bash --local-model $(LLM) \
+		--difficulty easy --samples 2 --max-steps 12 $(ARGS)
 
 # vLLM in the foreground; ARGS="MODEL [--cpu]".
 serve:

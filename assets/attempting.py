@@ -16,6 +16,10 @@ class AttemptsResource(dg.ConfigurableResource):
     """Empty for those of [rollout]."""
     samples: int = 0
     """Attempts of each agent with a model; 0 for the count of [rollout.samples]."""
+    difficulties: list[str] = []  # noqa: RUF012
+    """Of the instances that models attempt; empty for those of [rollout.samples]."""
+    max_steps: int = 0
+    """Decisions of each attempt; 0 for the number of [rollout]."""
     local_model: str = ""
     """`smollm2` or the path of a GGUF file, for the agents alone; empty for the model of [model]."""
 
@@ -27,6 +31,10 @@ class AttemptsResource(dg.ConfigurableResource):
             changed["agents"] = self.agents
         if self.samples:
             changed["samples"]["count"] = self.samples
+        if self.difficulties:
+            changed["samples"]["difficulties"] = self.difficulties
+        if self.max_steps:
+            changed["max_steps"] = self.max_steps
         try:
             return AgentsConfig.model_validate(changed)
         except ValidationError as error:

@@ -85,6 +85,14 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
 )
 @click.option("--samples", type=click.IntRange(min=1), help="Attempts of each agent with a model at each instance.")
 @click.option(
+    "--difficulty",
+    "difficulties",
+    type=click.Choice(["easy", "medium", "hard"]),
+    multiple=True,
+    help="Of the instances that models attempt (default: all; may be given several times).",
+)
+@click.option("--max-steps", type=click.IntRange(min=1), help="Decisions of each attempt (default: that of [rollout]).")
+@click.option(
     "--local-model",
     metavar="NAME",
     callback=not_empty,
@@ -107,6 +115,8 @@ def run(
     streams: str,
     agents: str | None,
     samples: int | None,
+    difficulties: tuple[str, ...],
+    max_steps: int | None,
     local_model: str | None,
     limit: int | None,
     instances_only: bool,
@@ -132,7 +142,11 @@ def run(
     if local_model not in {None, SMOLLM2}:
         local_model = os.path.abspath(local_model)  # relative to where the command is given, not to the settings
     attempts = AttemptsResource(
-        agents=agents.split(",") if agents else [], samples=samples or 0, local_model=local_model or ""
+        agents=agents.split(",") if agents else [],
+        samples=samples or 0,
+        difficulties=list(difficulties),
+        max_steps=max_steps or 0,
+        local_model=local_model or "",
     )
     if plan:
         retried = RetryResource(retry=retry, only=list(only))

@@ -12,7 +12,7 @@ from pipeline.agents import FIXED, MODELLED
 from pipeline.agents.protocol import Agent
 from pipeline.errors import ConfigurationError
 from pipeline.llm.protocol import ChatModel, Sampling
-from pipeline.types import Record, TaskInstance, content_id, trajectory_id
+from pipeline.types import Difficulty, Record, TaskInstance, content_id, trajectory_id
 
 
 class SamplesConfig(Record):
@@ -20,6 +20,8 @@ class SamplesConfig(Record):
 
     count: int = Field(default=4, gt=0)
     """Attempts of each agent with a model at each instance."""
+    difficulties: tuple[Difficulty, ...] = Field(default=("easy", "medium", "hard"), min_length=1)
+    """Of the instances that are attempted with a model."""
     temperatures: tuple[float, ...] = Field(default=(0.2, 0.6, 0.8, 1.0), min_length=1)
     """Of the first sample, the second and so on; from the first one again when there are more samples."""
     top_p: float = Field(default=0.95, gt=0.0, le=1.0)
@@ -75,7 +77,7 @@ def rounds(
             for name in agents:
                 if name in FIXED and sample == 0:
                     made.append(Attempt(instance, FIXED[name], 0))
-                elif name in MODELLED and model is not None:
+                elif name in MODELLED and model is not None and instance.difficulty in config.difficulties:
                     sampling = config.sampling(instance.instance_id, name, sample)
                     made.append(Attempt(instance, MODELLED[name](model, sampling), sample))
         yield made

@@ -32,6 +32,8 @@ Domain = Literal[
 ]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 
+Difficulty = Literal["easy", "medium", "hard"]
+
 CONTEXT = "context"
 """Name of the source whose repositories are the material of one domain each."""
 
@@ -189,7 +191,7 @@ class TaskInstance(Record):
     family: str
     """What kind of end state is judged, e.g. `printed_text`, `created_file`, `built_program`."""
     seed: int = 0
-    difficulty: Literal["easy", "medium", "hard"]
+    difficulty: Difficulty
     state_scope: Literal["full", "live"] = "full"
     """What the verifier sees: the frozen file system (`full`), or a copy of it and the services that run (`live`)."""
     limits: Limits = Limits()

@@ -53,6 +53,15 @@ class TestRounds:
         assert [[one.agent.name for one in each] for each in found] == [["noop", "bash", "oracle"], ["bash"], ["bash"]]
         assert len(made(task, SamplesConfig(count=3), "noop", "oracle")) == 1
 
+    def test_a_model_attempts_instances_of_the_chosen_difficulties_only(self, task: TaskInstance) -> None:
+        config = SamplesConfig(count=1, difficulties=("medium", "hard"))
+        tasks = [task.model_copy(update={"difficulty": level}) for level in ("easy", "medium", "hard")]
+        (found,) = rounds(tasks, ["oracle", "bash"], RecordedModel("DONE"), config)
+        assert [(one.instance.difficulty, one.agent.name) for one in found] == [
+            ("easy", "oracle"),
+            *((level, name) for level in ("medium", "hard") for name in ("oracle", "bash")),
+        ]
+
     @pytest.mark.parametrize("name", sorted(MODELLED))
     def test_an_agent_that_needs_a_model_is_refused_without_one(self, task: TaskInstance, name: str) -> None:
         with pytest.raises(ConfigurationError, match=rf"{name} needs a model"):

@@ -277,9 +277,12 @@ def test_a_path_in_the_settings_is_relative_to_their_file(engine: Path, tmp_path
 def test_a_run_may_choose_agents_samples_and_a_model_of_its_own(engine: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_bytes(GGUF)
     shop = Workshop(Settings(), tmp_path, tmp_path / "data")
-    chosen = AttemptsResource(agents=["noop", "bash"], samples=3, local_model="tiny.gguf")
-    assert chosen.config(shop).agents == ("noop", "bash")
-    assert chosen.config(shop).samples.count == 3
+    chosen = AttemptsResource(
+        agents=["noop", "bash"], samples=3, difficulties=["easy"], max_steps=7, local_model="tiny.gguf"
+    )
+    config = chosen.config(shop)
+    assert config.agents == ("noop", "bash")
+    assert (config.samples.count, config.samples.difficulties, config.max_steps) == (3, ("easy",), 7)
     model = chosen.model(shop)
     assert model is not None and model.name.startswith("tiny@")
     assert shop.model() is None
