@@ -72,7 +72,8 @@ ensure_environment() (
 choose_options() {
     local cards
     # Rows record how tokens were chosen: a model's own defaults must not be added to that.
-    options=(--model "$model" --served-model-name "$name" --host 127.0.0.1 --port "$port" --generation-config vllm)
+    options=(--model "$model" --served-model-name "$name" --host 127.0.0.1 --port "$port" --generation-config vllm
+        --enable-prompt-tokens-details)
     if [ "$build" = cpu ]; then
         export VLLM_CPU_KVCACHE_SPACE=${VLLM_CPU_KVCACHE_SPACE:-1}
         return
