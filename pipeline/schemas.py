@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pipeline import columns
+from pipeline.columns import BATCH_COLUMNS, JSON_COLUMNS
 from pipeline.errors import PipelineError
 
 Row = dict[str, object]
@@ -37,308 +39,31 @@ class TableSchema:
     """Largest Parquet row group: a group whose texts exceed 2 GiB cannot be read back."""
 
 
-_TEXT = pa.string()
-_TEXTS = pa.list_(_TEXT)
-_PAIRS = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
-_NUMBERS = pa.list_(pa.struct([("key", _TEXT), ("value", pa.float64())]))
-_FILES = pa.list_(pa.struct([("path", _TEXT), ("content", _TEXT)]))
-_GATES = pa.list_(pa.struct([("gate", _TEXT), ("passed", pa.bool_()), ("evidence", _TEXT)]))
-_VARIANTS = pa.list_(pa.struct([("name", _TEXT), ("commands", _TEXTS)]))
-_TESTS = pa.list_(pa.struct([("test_id", _TEXT), ("outcome", _TEXT), ("message", _TEXT)]))
-_MESSAGES = pa.list_(pa.struct([("role", _TEXT), ("content", _TEXT)]))
-_CHANGES = pa.list_(
-    pa.struct(
-        [
-            ("path", _TEXT),
-            ("kind", _TEXT),
-            ("type", _TEXT),
-            ("sha256", _TEXT),
-            ("size", pa.int64()),
-            ("mode", pa.int64()),
-        ]
-    )
-)
-_STEPS = pa.list_(
-    pa.struct(
-        [
-            ("index", pa.int64()),
-            ("observation", _TEXT),
-            ("thought", _TEXT),
-            ("action", _TEXT),
-            ("exit_code", pa.int64()),
-            ("seconds", pa.float64()),
-            ("tokens", pa.int64()),
-            ("extra", _TEXT),
-        ]
-    )
-)
-
-JSON_COLUMNS = frozenset({"details", "extra", "sampling"})
-"""Columns, nested ones too, that hold canonical JSON; a mapping given for one is written as such."""
-
-BATCH_COLUMNS: dict[str, pa.DataType] = {
-    "item_key": _TEXT,
-    "attempt": pa.int64(),
-    "failure_class": _TEXT,
-    "reason": _TEXT,
-    "recorded_at": pa.timestamp("us", tz="UTC"),
-}
-"""What batch.py adds to every row. `failure_class` and `reason` may be given by the stage, row by row."""
-
-_REPOSITORY: dict[str, pa.DataType] = {
-    "repository_id": _TEXT,
-    "source": _TEXT,
-    "full_name": _TEXT,
-    "commit": _TEXT,
-    "language": _TEXT,
-    "locator": _TEXT,
-    "archive_sha256": _TEXT,
-}
-
-_LISTINGS: dict[str, pa.DataType] = {"day": _TEXT, "stream": _TEXT, **_REPOSITORY}
-
-_REPOSITORIES: dict[str, pa.DataType] = {
-    **_REPOSITORY,
-    "tree_sha256": _TEXT,
-    "n_files": pa.int64(),
-    "n_bytes": pa.int64(),
-    "license": _TEXT,
-    "license_path": _TEXT,
-    "license_sha256": _TEXT,
-    "warnings": _TEXTS,
-}
-
-_CONTEXTS: dict[str, pa.DataType] = {
-    "context_id": _TEXT,
-    "repository_id": _TEXT,
-    "domain": _TEXT,
-    "name": _TEXT,
-    "path": _TEXT,
-    "license": _TEXT,
-    "license_path": _TEXT,
-    "license_sha256": _TEXT,
-    "origin": _TEXT,
-    "ecosystem": _TEXT,
-    "package": _TEXT,
-    "version": _TEXT,
-    "file": _TEXT,
-    "sha256": _TEXT,
-    "n_bytes": pa.int64(),
-    "retrieved_at": pa.timestamp("us", tz="UTC"),
-}
-
-_SCORES: dict[str, pa.DataType] = {
-    "repository_id": _TEXT,
-    "scorer": _TEXT,
-    "score": pa.float64(),
-    "kept": pa.bool_(),
-    "features": _NUMBERS,
-}
-
-_IMAGE_BUILDS: dict[str, pa.DataType] = {
-    "repository_id": _TEXT,
-    "strategy": _TEXT,
-    "dockerfile": _TEXT,
-    "dockerfile_sha256": _TEXT,
-    "status": _TEXT,
-    "image_digest": _TEXT,
-    "base_substituted": pa.bool_(),
-    "seconds": pa.float64(),
-    "cached": pa.bool_(),
-    "log_tail": _TEXT,
-    "size_bytes": pa.int64(),
-    "repairs": _TEXTS,
-    "platform": _TEXT,
-    "builder": _TEXT,
-    "hosts": _TEXTS,
-    "registry_reference": _TEXT,
-    "smoke_ok": pa.bool_(),
-    "smoke_command": _TEXT,
-    "smoke_log": _TEXT,
-    "tests_ok": pa.bool_(),
-    "tests_command": _TEXT,
-    "tests_log": _TEXT,
-    "check_seconds": pa.float64(),
-}
-
-_INSTANCES: dict[str, pa.DataType] = {
-    "instance_id": _TEXT,
-    "repository_id": _TEXT,
-    "image_digest": _TEXT,
-    "instruction": _TEXT,
-    "solution": _TEXTS,
-    "verifier_kind": _TEXT,
-    "verifier_files": _FILES,
-    "verifier_command": _TEXT,
-    "verifier_timeout_s": pa.int64(),
-    "verifier_passing_tests": _TEXTS,
-    "verifier_sha256": _TEXT,
-    "generator": _TEXT,
-    "domain": _TEXT,
-    "language": _TEXT,
-    "family": _TEXT,
-    "seed": pa.int64(),
-    "difficulty": _TEXT,
-    "state_scope": _TEXT,
-    "limits_memory_mb": pa.int64(),
-    "limits_cpus": pa.float64(),
-    "limits_pids": pa.int64(),
-    "limits_lifetime_s": pa.int64(),
-    "limits_network": _TEXT,
-    "context_ids": _TEXTS,
-    "provenance": _PAIRS,
-    "admitted": pa.bool_(),
-    "gates": _GATES,
-    "flake_rate": pa.float64(),
-    "repository_image_digest": _TEXT,
-    "right": _VARIANTS,
-    "weak": _VARIANTS,
-}
-
-_SELECTIONS: dict[str, pa.DataType] = {
-    "instance_id": _TEXT,
-    "repository_id": _TEXT,
-    "selected": pa.bool_(),
-    "near_copy_of": _TEXT,
-    "similarity": pa.float64(),
-}
-
-_CONTAMINATIONS: dict[str, pa.DataType] = {
-    "instance_id": _TEXT,
-    "benchmark_sha256": _TEXT,
-    "decision": _TEXT,
-    "task": _TEXT,
-}
-
-_RATINGS: dict[str, pa.DataType] = {
-    "instance_id": _TEXT,
-    "rater": _TEXT,
-    "kind": _TEXT,
-    "task_soundness": pa.int64(),
-    "evaluability": pa.int64(),
-    "information_sufficiency": pa.int64(),
-    "behavioural_constrainedness": pa.int64(),
-    "remark": _TEXT,
-    "provenance": _PAIRS,
-}
-
-_TRAJECTORIES: dict[str, pa.DataType] = {
-    "trajectory_id": _TEXT,
-    "instance_id": _TEXT,
-    "agent": _TEXT,
-    "model": _TEXT,
-    "sampling": _TEXT,
-    "sample": pa.int64(),
-    "steps": _STEPS,
-    "stop_reason": _TEXT,
-    "state_reference": _TEXT,
-    "n_turns": pa.int64(),
-    "n_tokens": pa.int64(),
-    "backend": _TEXT,
-    "interface": _TEXT,
-    "messages": _MESSAGES,
-    "details": _TEXT,
-    "changes": _CHANGES,
-    "n_prompt_tokens": pa.int64(),
-    "cost_usd": pa.float64(),
-}
-
-_VERIFICATIONS: dict[str, pa.DataType] = {
-    "trajectory_id": _TEXT,
-    "outcome": _TEXT,
-    "tests": _TESTS,
-    "seconds": pa.float64(),
-    "integrity": _TEXTS,
-    "state_sha256": _TEXT,
-    "log_tail": _TEXT,
-    "backend": _TEXT,
-}
-
-_JUDGEMENTS: dict[str, pa.DataType] = {
-    "trajectory_id": _TEXT,
-    "model": _TEXT,
-    "details": _TEXT,
-    "prompt_sha256": _TEXT,
-    "outcome": _TEXT,
-    "n_prompt_tokens": pa.int64(),
-    "n_tokens": pa.int64(),
-    "cost_usd": pa.float64(),
-    "seconds": pa.float64(),
-}
-
-_REPLAYS: dict[str, pa.DataType] = {
-    "trajectory_id": _TEXT,
-    "number": pa.int64(),
-    "recorded": _TEXT,
-    "replayed": _TEXT,
-    "seconds": pa.float64(),
-    "backend": _TEXT,
-}
-
-_TERMINAL: dict[str, pa.DataType] = {
-    "trajectory_id": _TEXT,
-    "instance_id": _TEXT,
-    "repository_id": _TEXT,
-    "source": _TEXT,
-    "full_name": _TEXT,
-    "commit": _TEXT,
-    "license": _TEXT,
-    "license_sha256": _TEXT,
-    "language": _TEXT,
-    "domain": _TEXT,
-    "family": _TEXT,
-    "difficulty": _TEXT,
-    "instruction": _TEXT,
-    "solution": _TEXTS,
-    "verifier_files": _FILES,
-    "verifier_command": _TEXT,
-    "verifier_timeout_s": pa.int64(),
-    "verifier_passing_tests": _TEXTS,
-    "verifier_sha256": _TEXT,
-    "image_digest": _TEXT,
-    "agent": _TEXT,
-    "model": _TEXT,
-    "sampling": _TEXT,
-    "sample": pa.int64(),
-    "steps": _STEPS,
-    "messages": _MESSAGES,
-    "n_turns": pa.int64(),
-    "n_tokens": pa.int64(),
-    "stop_reason": _TEXT,
-    "outcome": _TEXT,
-    "tests": _TESTS,
-    "integrity": _TEXTS,
-    "backend": _TEXT,
-    "generator": _TEXT,
-    "provenance": _PAIRS,
-}
-
-
-def _working(name: str, version: int, columns: Mapping[str, pa.DataType], rows_per_group: int = 10_000) -> TableSchema:
-    return TableSchema(name, version, pa.schema(list({**columns, **BATCH_COLUMNS}.items())), rows_per_group)
+def _working(name: str, version: int, own: Mapping[str, pa.DataType], rows_per_group: int = 10_000) -> TableSchema:
+    return TableSchema(name, version, pa.schema(list({**own, **BATCH_COLUMNS}.items())), rows_per_group)
 
 
 TABLES: dict[str, TableSchema] = {
     schema.name: schema
     for schema in (
-        _working("listings", 1, _LISTINGS),
-        _working("repositories", 1, _REPOSITORIES),
-        _working("contexts", 1, _CONTEXTS),
-        _working("scores", 1, _SCORES),
-        _working("image_builds", 2, _IMAGE_BUILDS, 1_000),
-        _working("instances", 2, _INSTANCES, 1_000),
-        _working("selections", 1, _SELECTIONS),
-        _working("contaminations", 1, _CONTAMINATIONS),
-        _working("ratings", 1, _RATINGS),
-        _working("trajectories", 3, _TRAJECTORIES, 100),
-        _working("verifications", 2, _VERIFICATIONS, 1_000),
-        _working("judgements", 1, _JUDGEMENTS),
-        _working("replays", 1, _REPLAYS),
+        _working("listings", 1, columns.LISTINGS),
+        _working("repositories", 1, columns.REPOSITORIES),
+        _working("contexts", 1, columns.CONTEXTS),
+        _working("scores", 1, columns.SCORES),
+        _working("image_builds", 2, columns.IMAGE_BUILDS, 1_000),
+        _working("instances", 2, columns.INSTANCES, 1_000),
+        _working("selections", 1, columns.SELECTIONS),
+        _working("contaminations", 1, columns.CONTAMINATIONS),
+        _working("ratings", 1, columns.RATINGS),
+        _working("trajectories", 3, columns.TRAJECTORIES, 100),
+        _working("verifications", 2, columns.VERIFICATIONS, 1_000),
+        _working("judgements", 1, columns.JUDGEMENTS),
+        _working("replays", 1, columns.REPLAYS),
     )
 }
 """The working tables, by name."""
 
-TERMINAL = TableSchema("terminal", 2, pa.schema(list(_TERMINAL.items())), 100)
+TERMINAL = TableSchema("terminal", 2, pa.schema(list(columns.TERMINAL.items())), 100)
 """The published data set: one row is one verified trajectory with its instance and its repository."""
 
 RUN_DEPENDENT = frozenset(
@@ -394,7 +119,7 @@ def _cell(value: object, field: pa.Field, place: str) -> object:
             return clean_text(canonical_json(value))
         if pa.types.is_struct(kind):
             return _struct(value, kind, place)
-        if kind in (_PAIRS, _NUMBERS):
+        if kind in (columns.PAIRS, columns.NUMBERS):
             pairs = [{"key": key, "value": value[key]} for key in sorted(value)]
             return [_struct(pair, kind.value_type, place) for pair in pairs]
     if isinstance(value, list | tuple) and pa.types.is_list(kind):
