@@ -201,7 +201,7 @@ def test_no_address_is_reached_straight(builds: Builds, egress: Egress, builder:
         socket.create_connection((address, host_port), timeout=10).close()
     found = builds.probe(builder, [f"straight {one}" for one in near + far], egress.trusted())
     # "No route" is for an address in the range of the engine's own network. No answer in three times ten seconds is no
-    # way either: on a busy machine the first probe of a container sometimes waits in vain to be told that there is none.
+    # way either: on a busy machine the first probe of a container may wait in vain to be told that there is none.
     assert set(found.values()) <= {"Network is unreachable", "No route to host", "no answer in time"}, found
     assert "Network is unreachable" in found.values(), found
 
