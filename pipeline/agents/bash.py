@@ -6,12 +6,12 @@ The prompts are bash_task.md and bash_result.md. An answer without a command is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from pipeline.agents.calling import ask, sent
+from pipeline.agents.modelled import ModelledAgent
 from pipeline.llm.answers import CodeBlock, blocks, plain
-from pipeline.llm.protocol import ChatModel, Message, Sampling
+from pipeline.llm.protocol import Message
 from pipeline.prompts import fenced, prompt
 from pipeline.types import Action, Interface, Step, TaskInstance
 
@@ -33,28 +33,12 @@ NO_COMMAND = (
 CUT_COMMAND = "[no command] Your answer was cut off within its command, which was not run: be shorter."
 
 
-class BashAgent:
+class BashAgent(ModelledAgent):
     """One model with one way of sampling."""
 
     name = "bash"
     interface: Interface = "shell"
-
-    def __init__(self, model: ChatModel, sampling: Sampling) -> None:
-        self._model = model
-        self._sampling = sampling
-
-    @property
-    def model(self) -> str | None:
-        return self._model.name
-
-    @property
-    def sampling(self) -> Mapping[str, Any]:
-        return self._sampling.model_dump(exclude_none=True, exclude={"token_details"})
-
-    @property
-    def details(self) -> Mapping[str, str]:
-        prompts = {f"{name}_sha256": prompt(name).sha256 for name in ("bash_task", "bash_result")}
-        return {**prompts, **self._model.details}
+    prompts = ("bash_task", "bash_result")
 
     def act(self, task: TaskInstance, history: Sequence[Step], observation: str) -> Action:
         """See Agent."""

@@ -8,15 +8,16 @@ on with that alone. The wording of the prompts (terminus.md, terminus_summary.md
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from pipeline.agents.calling import ask, sent
+from pipeline.agents.modelled import ModelledAgent
 from pipeline.agents.protocol import ContextFull
 from pipeline.llm.answers import NoAnswer, object_of, plain
-from pipeline.llm.protocol import ChatModel, Message, Sampling
+from pipeline.llm.protocol import Message
 from pipeline.prompts import prompt
 from pipeline.schemas import clean_text
 from pipeline.terminal_environment import BATCH, COLUMNS, ROWS, Keystrokes
@@ -49,28 +50,12 @@ class _Reply(BaseModel):
         return self
 
 
-class TerminusAgent:
+class TerminusAgent(ModelledAgent):
     """One model with one way of sampling."""
 
     name = "terminus"
     interface: Interface = "terminal"
-
-    def __init__(self, model: ChatModel, sampling: Sampling) -> None:
-        self._model = model
-        self._sampling = sampling
-
-    @property
-    def model(self) -> str | None:
-        return self._model.name
-
-    @property
-    def sampling(self) -> Mapping[str, Any]:
-        return self._sampling.model_dump(exclude_none=True, exclude={"token_details"})
-
-    @property
-    def details(self) -> Mapping[str, str]:
-        prompts = {f"{name}_sha256": prompt(name).sha256 for name in ("terminus", "terminus_summary")}
-        return {**prompts, **self._model.details}
+    prompts = ("terminus", "terminus_summary")
 
     def act(self, task: TaskInstance, history: Sequence[Step], observation: str) -> Action:
         """See Agent."""
