@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import docker
 import pytest
+from docker.errors import APIError
 
 from sandbox.backends.choice import choose
 from sandbox.backends.overlay import OverlayBackend
@@ -42,6 +44,26 @@ def builder(client: docker.DockerClient, bases: BaseImages, data_folder: Path) -
 def image(bases: BaseImages) -> str:
     """Digest of the slim base."""
     return bases.base().digest
+
+
+@pytest.fixture
+def unique(client: docker.DockerClient) -> Iterator[str]:
+    """A word that no image knows yet; images with it as their label `test` are removed."""
+    word = f"word{uuid.uuid4().hex}"
+    yield word
+    while left := client.images.list(all=True, filters={"label": f"test={word}"}):
+        assert any([_removed(client, str(image.id)) for image in left]), f"{left} cannot be removed"
+
+
+def _removed(client: docker.DockerClient, image: str) -> bool:
+    """Whether it is gone: not as long as another one was made from it, and the engine lists them in any order."""
+    try:
+        client.images.remove(image, force=True)
+    except APIError as error:
+        if error.status_code not in (404, 409):
+            raise
+        return error.status_code == 404
+    return True
 
 
 @pytest.fixture(scope="session", params=["overlay", "docker"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -48,15 +47,6 @@ def output_of(client: docker.DockerClient, image: str, command: str) -> str:
 @pytest.fixture(scope="module")
 def base(bases: BaseImages) -> str:
     return bases.base().tag
-
-
-@pytest.fixture
-def unique(client: docker.DockerClient) -> Iterator[str]:
-    """A word that no image knows yet; images whose build used it are removed."""
-    word = f"word{uuid.uuid4().hex}"
-    yield word
-    for image in client.images.list(filters={"label": f"test={word}"}):
-        client.images.remove(image.id, force=True)
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import docker
@@ -27,15 +25,6 @@ pytestmark = pytest.mark.docker
 LIMITS = BuildLimits(timeout_s=60)
 BASE = BaseImageConfig().base_image
 PROJECT = Path(__file__).resolve().parent.parent.parent
-
-
-@pytest.fixture
-def unique(client: docker.DockerClient) -> Iterator[str]:
-    """A word that no image knows yet; images whose build used it are removed."""
-    word = f"word{uuid.uuid4().hex}"
-    yield word
-    for image in client.images.list(filters={"label": f"test={word}"}):
-        client.images.remove(image.id, force=True)
 
 
 def build(builder: ImageBuilder, dockerfile: str, **fields: object) -> ImageBuild:

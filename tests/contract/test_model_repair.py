@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import docker
@@ -24,17 +22,8 @@ pytestmark = pytest.mark.docker
 LIMITS = BuildLimits(timeout_s=60)
 
 
-@pytest.fixture
-def mark(client: docker.DockerClient) -> Iterator[str]:
-    """A word that no image has yet; images labelled with it are removed."""
-    word = f"word{uuid.uuid4().hex}"
-    yield word
-    for image in client.images.list(filters={"label": f"test={word}"}):
-        client.images.remove(image.id, force=True)
-
-
 def test_what_a_model_repaired_builds_from_the_same_tree(
-    client: docker.DockerClient, builder: ImageBuilder, mark: str, tmp_path: Path
+    client: docker.DockerClient, builder: ImageBuilder, unique: str, tmp_path: Path
 ) -> None:
     archive = tmp_path / "tree.tar"
     with tarfile.open(archive, "w") as tar:
@@ -42,7 +31,7 @@ def test_what_a_model_repaired_builds_from_the_same_tree(
         info.size = 6
         tar.addfile(info, io.BytesIO(b"a\nb\nc\n"))
     head = (
-        f"FROM {BaseImageConfig().base_image}\nLABEL test={mark}\nCOPY . /workspace/words\nWORKDIR /workspace/words\n"
+        f"FROM {BaseImageConfig().base_image}\nLABEL test={unique}\nCOPY . /workspace/words\nWORKDIR /workspace/words\n"
     )
     failing = "RUN count-words words.txt > count.txt\n"
     candidate = Candidate("template", ImageSpec(name="words", dockerfile=head + failing, context=archive))
