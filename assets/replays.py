@@ -1,8 +1,8 @@
 """Replays judged rows of the working tables, several at a time, and reports where a verdict does not hold."""
 
 from assets.resources import Workshop
+from pipeline.joined_rows import judged_rows
 from pipeline.replay_rate import newest_replays
-from pipeline.rows import judged_rows
 from pipeline.stages.options import Options
 from pipeline.stages.replaying import replay_all
 from pipeline.types import Record
@@ -30,12 +30,12 @@ def replay_rows(workshop: Workshop, identifier: str | None) -> ReplayReport:
     Raises SandboxUnavailable when there is no backend at all.
     """
     store = workshop.store()
-    rows = [row for row in judged_rows(store) if row.trajectory.trajectory_id.startswith(identifier or "")]
+    rows = [row for row in judged_rows(store) if row.trajectory_id.startswith(identifier or "")]
     options = Options(workers=workshop.settings.workers)
     timeout_s = workshop.settings.rollout.command_timeout_s
     replay_all(store, rows, workshop.backend(), options, command_timeout_s=timeout_s)
     newest = newest_replays(store)
-    found = [newest[row.trajectory.trajectory_id] for row in rows]
+    found = [newest[row.trajectory_id] for row in rows]
     fields = ("trajectory_id", "recorded", "replayed", "reason")
     replays = [Replay.model_validate({name: row[name] for name in fields}) for row in found if row["replayed"]]
     return ReplayReport(

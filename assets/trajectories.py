@@ -31,11 +31,10 @@ def trajectories(
     shop = workshop.open()
     tasks = selected(shop.store(), built_repositories(shop, context.partition_keys))
     report = sample_all(shop, tasks, attempts.config(shop), attempts.model(shop), retry.options(shop))
-    rows = to_rows(shop.store().current("trajectories").slice(0, 10))
+    shown = ["trajectory_id", "agent", "n_turns", "stop_reason", "reason"]
+    rows = to_rows(shop.store().current("trajectories", shown).slice(0, 10))
     return dg.MaterializeResult(
-        metadata=stage_metadata(
-            report, funnel(shop.store()).stages(), rows, ["trajectory_id", "agent", "n_turns", "stop_reason", "reason"]
-        ),
+        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, shown),
         check_results=[completeness(report)],
     )
 
@@ -59,11 +58,10 @@ def verifications(
     tasks = selected(shop.store(), built_repositories(shop, context.partition_keys))
     timeout_s = shop.settings.rollout.command_timeout_s
     report = verify_all(shop.store(), tasks, shop.backend(), retry.options(shop), command_timeout_s=timeout_s)
-    rows = to_rows(shop.store().current("verifications").slice(0, 10))
+    shown = ["trajectory_id", "outcome", "seconds", "reason"]
+    rows = to_rows(shop.store().current("verifications", shown).slice(0, 10))
     return dg.MaterializeResult(
-        metadata=stage_metadata(
-            report, funnel(shop.store()).stages(), rows, ["trajectory_id", "outcome", "seconds", "reason"]
-        ),
+        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, shown),
         check_results=[
             completeness(report),
             no_faults("doing_nothing_never_passes", passed_by_doing_nothing(shop.store())),

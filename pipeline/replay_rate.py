@@ -31,7 +31,7 @@ def replay_rate(store: Store) -> ReplayRate | None:
     """
     verdicts = {
         row["trajectory_id"]: row["outcome"]
-        for row in to_rows(store.current("verifications"))
+        for row in to_rows(store.current("verifications", ["trajectory_id", "outcome"]))
         if row["outcome"] in {"passed", "failed"}
     }
     newest = newest_replays(store)

@@ -186,7 +186,7 @@ def _judge(store: Store, model: str, asked: set[str], prices: OpenAIServerConfig
 def _settled(store: Store, options: Options) -> set[str]:
     """Ids of the attempts that a run with these options passes over."""
     settled = set()
-    for row in to_rows(store.current("trajectories")):
+    for row in to_rows(store.current("trajectories", ["item_key", "failure_class"])):
         key, failure = str(row["item_key"]), row["failure_class"]
         named = not options.only or key.startswith(options.only)
         covered = options.retry is Retry.ALL or (options.retry is Retry.INFRASTRUCTURE and failure == INFRASTRUCTURE)

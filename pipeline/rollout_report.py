@@ -135,6 +135,26 @@ class _Attempt(NamedTuple):
     domain: str | None
 
 
+_TABLES = {
+    "trajectories": [
+        "item_key",
+        "trajectory_id",
+        "instance_id",
+        "agent",
+        "model",
+        "stop_reason",
+        "failure_class",
+        "n_turns",
+        "n_prompt_tokens",
+        "n_tokens",
+        "cost_usd",
+        "steps",
+    ],
+    "verifications": ["trajectory_id", "outcome", "failure_class"],
+    "instances": ["instance_id", "difficulty", "language", "domain"],
+}
+"""With the columns that are counted."""
+
 _ATTEMPTS = """
 SELECT t.instance_id, t.agent, t.model, t.trajectory_id IS NOT NULL, t.stop_reason, t.failure_class,
        v.outcome, v.failure_class, coalesce(t.n_turns, 0), coalesce(t.n_prompt_tokens, 0), coalesce(t.n_tokens, 0),
@@ -155,8 +175,8 @@ def rollout_report(store: Store, samples: SamplesConfig) -> RolloutReport:
     Empty tables count as zero. Raises TableDamaged.
     """
     with duckdb.connect() as connection:
-        for table in ("trajectories", "verifications", "instances"):
-            connection.register(table, store.current(table))
+        for table, columns in _TABLES.items():
+            connection.register(table, store.current(table, columns))
         attempts = [_Attempt(*row) for row in connection.execute(_ATTEMPTS).fetchall()]
     groups: dict[tuple[str, str | None], list[_Attempt]] = {}
     for attempt in attempts:
@@ -257,7 +277,10 @@ def _spent(recorded: Sequence[_Attempt]) -> Spent:
 
 def _judges(store: Store) -> tuple[JudgeAgreement, ...]:
     """One for each model and wording of the question, sorted."""
-    verdicts = {str(row["trajectory_id"]): str(row["outcome"]) for row in to_rows(store.current("verifications"))}
+    columns = ["trajectory_id", "outcome"]
+    verdicts = {
+        str(row["trajectory_id"]): str(row["outcome"]) for row in to_rows(store.current("verifications", columns))
+    }
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in to_rows(store.current("judgements")):
         groups.setdefault((str(row["model"]), str(row["prompt_sha256"])), []).append(row)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from pipeline.contexts import DescribedContext
-from pipeline.errors import PipelineError
 from pipeline.image_attempts import Attempt
-from pipeline.schemas import Row, to_rows
-from pipeline.tables import Store
+from pipeline.schemas import Row
 from pipeline.types import (
     Checkout,
     Domain,
@@ -167,111 +165,3 @@ def verification_row(result: VerificationResult) -> Row:
         "failure_class": result.failure_class,
         "reason": result.log_tail[-500:] if result.failure_class else "",
     }
-
-
-class RowMissing(PipelineError):
-    """A row that another one names is not in its table: somebody removed files of the data folder."""
-
-
-def _named(rows: Mapping[object, Row], key: object, table: str) -> Row:
-    if key not in rows:
-        raise RowMissing(
-            f"the table {table} has no row {key}, which other tables name; put tables/{table} of the data folder back "
-            "as it was, or start over with another data folder (--data)"
-        )
-    return rows[key]
-
-
-class JudgedRow(NamedTuple):
-    """An attempt with a verdict: what a replay needs."""
-
-    instance: TaskInstance
-    trajectory: Trajectory
-    outcome: Literal["passed", "failed"]
-
-
-def judged_rows(store: Store) -> list[JudgedRow]:
-    """Every attempt that has a verdict, passed and failed, sorted by trajectory id. Raises RowMissing."""
-    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
-    trajectories = {row["trajectory_id"]: row for row in to_rows(store.current("trajectories"))}
-    judged = []
-    for row in sorted(to_rows(store.current("verifications")), key=lambda row: str(row["trajectory_id"])):
-        outcome = row["outcome"]
-        if outcome == "passed" or outcome == "failed":
-            trajectory = _named(trajectories, row["trajectory_id"], "trajectories")
-            instance = _named(instances, trajectory["instance_id"], "instances")
-            judged.append(JudgedRow(instance_of(instance), trajectory_of(trajectory), outcome))
-    return judged
-
-
-def verified_rows(store: Store) -> Iterator[Row]:
-    """Rows of the published schema: each attempt that passed, with its instance and its repository.
-
-    Raises RowMissing.
-    """
-    repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
-    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
-    trajectories = {row["trajectory_id"]: row for row in to_rows(store.current("trajectories"))}
-    for verification in sorted(to_rows(store.current("verifications")), key=lambda row: str(row["trajectory_id"])):
-        if verification["outcome"] != "passed":
-            continue
-        trajectory = _named(trajectories, verification["trajectory_id"], "trajectories")
-        instance = _named(instances, trajectory["instance_id"], "instances")
-        repository = _named(repositories, instance["repository_id"], "repositories")
-        yield {
-            **{name: repository[name] for name in ("source", "full_name", "commit", "license", "license_sha256")},
-            **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
-            **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
-            "provenance": _mapping(instance["provenance"]),
-            "messages": trajectory["messages"] or messages(instance_of(instance), trajectory_of(trajectory)),
-            "outcome": verification["outcome"],
-            "tests": verification["tests"],
-            "integrity": verification["integrity"],
-        }
-
-
-_PUBLISHED_OF_INSTANCE = (
-    "instance_id",
-    "repository_id",
-    "language",
-    "domain",
-    "family",
-    "difficulty",
-    "instruction",
-    "solution",
-    "verifier_files",
-    "verifier_command",
-    "verifier_timeout_s",
-    "verifier_passing_tests",
-    "verifier_sha256",
-    "image_digest",
-    "generator",
-)
-_PUBLISHED_OF_TRAJECTORY = (
-    "trajectory_id",
-    "agent",
-    "model",
-    "sampling",
-    "sample",
-    "steps",
-    "n_turns",
-    "n_tokens",
-    "stop_reason",
-    "backend",
-)
-
-
-def messages(instance: TaskInstance, trajectory: Trajectory) -> list[dict[str, str]]:
-    """An attempt without a model as a chat: the instruction, a command and what it answered in turn, last the hand-in.
-
-    User and assistant alternate and the assistant ends, as trainers ask for.
-    """
-    chat = [{"role": "user", "content": instance.instruction}]
-    for index, step in enumerate(trajectory.steps):
-        thought = f"{step.thought}\n\n" if step.thought else ""
-        said = f"```bash\n{step.action}\n```" if step.action else "The task is complete."
-        chat.append({"role": "assistant", "content": thought + said})
-        if step.action and index + 1 < len(trajectory.steps):
-            observed = trajectory.steps[index + 1].observation
-            chat.append({"role": "user", "content": f"[exit code {step.exit_code}]\n{observed}"})
-    return chat

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -37,6 +37,14 @@ class TableSchema:
     """All columns, those of the batch included."""
     rows_per_group: int = 10_000
     """Largest Parquet row group: a group whose texts exceed 2 GiB cannot be read back."""
+
+    def of(self, columns: Sequence[str] | None) -> TableSchema:
+        """The same with these columns only, in that order. Raises RowInvalid for one that it does not have."""
+        if columns is None:
+            return self
+        if unknown := sorted(set(columns) - set(self.arrow.names)):
+            raise RowInvalid(f"table {self.name} has no column {', '.join(map(repr, unknown))}")
+        return replace(self, arrow=pa.schema([self.arrow.field(name) for name in columns]))
 
 
 def _working(name: str, version: int, own: Mapping[str, pa.DataType], rows_per_group: int = 10_000) -> TableSchema:

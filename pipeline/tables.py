@@ -34,6 +34,10 @@ _UNUSABLE = re.compile(r"[\[\]^|\\*?\x00-\x1f]|%[0-9A-Fa-f]{2}")
 """What the Delta writer takes for a part of a URL, or DuckDB for a pattern."""
 
 
+DECIDING = ("item_key", "attempt", "reason")
+"""Columns by which `latest` decides."""
+
+
 class TableDamaged(PipelineError):
     """Files of a table are gone or unreadable. The text names the table and the remedy."""
 
@@ -87,39 +91,38 @@ class Store:
             self._compact(schema, path)
         return True
 
-    def read(self, table: str) -> pa.Table:
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows of all attempts, in no particular order; no rows when the table is not there yet.
 
-        Raises TableDamaged.
+        Only these columns where some are named, in that order. Raises TableDamaged.
         """
-        schema = table_schema(table)
+        schema = table_schema(table).of(columns)
         delta = self._open(table)
         if delta is None:
             return schema.arrow.empty_table()
-        with _readable(table):
-            return adapt(schema, delta.to_pyarrow_table())
+        with readable(table):
+            stored = {field.name for field in delta.schema().fields}
+            wanted = None if columns is None else [name for name in schema.arrow.names if name in stored]
+            return adapt(schema, delta.to_pyarrow_table(columns=wanted))
 
     def keys(self, table: str) -> set[str]:
         """The keys of all items that have rows here. Raises TableDamaged."""
         delta = self._open(table)
         if delta is None:
             return set()
-        with _readable(table):
+        with readable(table):
             return set(delta.to_pyarrow_table(columns=["item_key"]).column("item_key").to_pylist())
 
-    def current(self, table: str) -> pa.Table:
-        """The rows of the latest attempt of each item, in no particular order."""
-        rows = self.read(table)
-        keys, attempts = rows.column("item_key").to_pylist(), rows.column("attempt").to_pylist()
-        reasons = rows.column("reason").to_pylist()
-        latest: dict[str | None, int] = {}
-        for key, attempt in zip(keys, attempts, strict=True):
-            latest[key] = max(attempt or 0, latest.get(key, 0))
-        kept = [
-            (attempt or 0) == latest[key] and reason != EMPTY_ATTEMPT
-            for key, attempt, reason in zip(keys, attempts, reasons, strict=True)
-        ]
-        return rows.filter(pa.array(kept, type=pa.bool_()))
+    def current(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of the latest attempt of each item, in no particular order; only these columns where some are named.
+
+        Name them wherever a table has texts: the steps of all trajectories need not fit into memory.
+        """
+        if columns is None:
+            rows = self.read(table)
+            return rows.filter(latest(rows))
+        rows = self.read(table, list(dict.fromkeys([*columns, *DECIDING])))
+        return rows.filter(latest(rows)).select(list(columns))
 
     def files(self, table: str) -> list[str]:
         """Paths of the Parquet files of all rows, for DuckDB or any other reader; empty when there is no table yet.
@@ -134,7 +137,7 @@ class Store:
 
     def _open(self, table: str) -> DeltaTable | None:
         path = self.path(table)
-        with _readable(table):
+        with readable(table):
             return DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
 
     def _compact(self, schema: TableSchema, path: Path) -> None:
@@ -146,8 +149,21 @@ class Store:
             _sync_last_commit(path)
 
 
+def latest(rows: pa.Table) -> pa.Array:
+    """Which of all rows of a table belong to the latest attempt of their item, by the columns DECIDING."""
+    keys, attempts, reasons = (rows.column(name).to_pylist() for name in DECIDING)
+    last: dict[str | None, int] = {}
+    for key, attempt in zip(keys, attempts, strict=True):
+        last[key] = max(attempt or 0, last.get(key, 0))
+    kept = [
+        (attempt or 0) == last[key] and reason != EMPTY_ATTEMPT
+        for key, attempt, reason in zip(keys, attempts, reasons, strict=True)
+    ]
+    return pa.array(kept, type=pa.bool_())
+
+
 @contextmanager
-def _readable(table: str) -> Iterator[None]:
+def readable(table: str) -> Iterator[None]:
     """What the reader says of files that are gone or unreadable becomes TableDamaged."""
     try:
         yield

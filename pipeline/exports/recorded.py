@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from pipeline.rows import RowMissing, instance_of, trajectory_of
+from pipeline.joined_rows import RowMissing
+from pipeline.rows import instance_of, trajectory_of
 from pipeline.schemas import Row, to_rows
 from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory, VerificationResult

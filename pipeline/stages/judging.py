@@ -11,6 +11,7 @@ from pipeline.prompts import prompt
 from pipeline.rows import trajectory_of
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
+from pipeline.stored_rows import StoredRows
 from pipeline.tables import Store
 from pipeline.types import TaskInstance
 
@@ -26,20 +27,24 @@ def judge_all(
     an outcome, `infrastructure`; one whose answer cannot be read an `error`.
     """
     instructions = {instance.instance_id: instance.instruction for instance in instances}
+    stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id", "model", "attempt"])
 
-    def work(row: Row) -> Outcome:
+    def work(number: int) -> Outcome:
         assert model is not None  # there are no items without one
+        row = stored.row(number)
         found = opinion(instructions[str(row["instance_id"])], trajectory_of(row), model)
         failure = None
         if found.failure_class is not None:
             failure = Failure(failure_class=found.failure_class, reason=found.reason)
         return Outcome({"judgements": [opinion_row(found)]}, failure)
 
-    def failed_rows(row: Row, failure: Failure) -> Mapping[str, Sequence[Row]]:
-        named: Row = {"trajectory_id": row["trajectory_id"], "prompt_sha256": prompt(PROMPT).sha256}
+    def failed_rows(number: int, failure: Failure) -> Mapping[str, Sequence[Row]]:
+        named: Row = {"trajectory_id": light[number]["trajectory_id"], "prompt_sha256": prompt(PROMPT).sha256}
         return {"judgements": [named | {"model": model.name if model else None}]}
 
-    asked = [] if model is None else [Item(_key(row, model), row) for row in _judged(store, instructions)]
+    light = to_rows(stored.light)
+    numbers = _judged(store, light, instructions)
+    asked = [] if model is None else [Item(_key(light[number], model), number) for number in numbers]
     return over_items("judgement", asked, work, store=store, failed_rows=failed_rows, options=options)
 
 
@@ -54,12 +59,13 @@ def opinion_row(found: Opinion) -> Row:
     }
 
 
-def _judged(store: Store, instructions: Mapping[str, str]) -> list[Row]:
-    """Rows of the attempts that both can be compared on."""
-    verdicts = {row["trajectory_id"]: row["outcome"] for row in to_rows(store.current("verifications"))}
+def _judged(store: Store, attempts: Sequence[Row], instructions: Mapping[str, str]) -> list[int]:
+    """Numbers of the attempts that both can be compared on."""
+    rows = to_rows(store.current("verifications", ["trajectory_id", "outcome"]))
+    verdicts = {row["trajectory_id"]: row["outcome"] for row in rows}
     return [
-        row
-        for row in to_rows(store.current("trajectories"))
+        number
+        for number, row in enumerate(attempts)
         if row["model"] is not None
         and row["instance_id"] in instructions
         and verdicts.get(row["trajectory_id"]) in {"passed", "failed"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline.funnel import funnel
+from pipeline.joined_rows import verified_rows
 from pipeline.replay_rate import replay_rate
-from pipeline.rows import verified_rows
 from pipeline.schemas import TERMINAL, to_arrow
 from pipeline.snapshots import SnapshotVersion, publish, versions
 from pipeline.tables import Store

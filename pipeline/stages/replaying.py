@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.joined_rows import JudgedRow
 from pipeline.replay_rate import newest_replays
-from pipeline.rows import JudgedRow
 from pipeline.schemas import Row
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
@@ -32,17 +32,16 @@ def replay_all(
     """
 
     def work(one: _Numbered) -> Outcome:
-        instance, trajectory, outcome = one.judged
-        began = time.monotonic()
-        again = replay(instance, trajectory, outcome, backend, command_timeout_s=command_timeout_s)
+        judged, began = one.judged, time.monotonic()
+        again = replay(judged.instance, judged.trajectory, judged.outcome, backend, command_timeout_s=command_timeout_s)
         row = {**again.model_dump(), "number": one.number, "backend": backend.name}
         return Outcome({"replays": [row | {"seconds": time.monotonic() - began}]})
 
     def failed_rows(one: _Numbered, failure: Failure) -> Mapping[str, Sequence[Row]]:
-        row: Row = {"trajectory_id": one.judged.trajectory.trajectory_id, "recorded": one.judged.outcome}
+        row: Row = {"trajectory_id": one.judged.trajectory_id, "recorded": one.judged.outcome}
         return {"replays": [row | {"number": one.number}]}
 
     before = {name: int(str(row["number"])) for name, row in newest_replays(store).items()}
-    numbered = [_Numbered(one, before.get(one.trajectory.trajectory_id, 0) + 1) for one in judged]
-    items = [Item(f"{one.judged.trajectory.trajectory_id}/{one.number}", one) for one in numbered]
+    numbered = [_Numbered(one, before.get(one.trajectory_id, 0) + 1) for one in judged]
+    items = [Item(f"{one.judged.trajectory_id}/{one.number}", one) for one in numbered]
     return over_items("replay", items, work, store=store, failed_rows=failed_rows, options=options)

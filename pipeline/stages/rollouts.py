@@ -52,11 +52,12 @@ def roll_out(
 
 def passed_so_far(store: Store) -> Mapping[Policy, int]:
     """How often each agent with its model passed each instance, by the verdicts on record."""
-    verdicts = {row["trajectory_id"]: row["outcome"] for row in to_rows(store.current("verifications"))}
+    judged = to_rows(store.current("verifications", ["trajectory_id", "outcome"]))
+    verdicts = {row["trajectory_id"]: row["outcome"] for row in judged}
     return passed_by_policy(
         (
             (str(row["instance_id"]), str(row["agent"]), None if row["model"] is None else str(row["model"])),
             str(verdicts.get(row["trajectory_id"])),
         )
-        for row in to_rows(store.current("trajectories"))
+        for row in to_rows(store.current("trajectories", ["trajectory_id", "instance_id", "agent", "model"]))
     )

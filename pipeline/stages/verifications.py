@@ -9,8 +9,9 @@ from pipeline.batch import Failure, Item, Outcome, StageReport
 from pipeline.rows import trajectory_of, verification_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
+from pipeline.stored_rows import StoredRows
 from pipeline.tables import Store
-from pipeline.types import TaskInstance, Trajectory
+from pipeline.types import TaskInstance
 from pipeline.verification import verify
 from sandbox.protocol import Backend
 
@@ -19,9 +20,11 @@ class Attempted(NamedTuple):
     """What one item is."""
 
     instance: TaskInstance
-    trajectory: Trajectory
+    trajectory_id: str
     attempt: int
     """Of the rollout; a new attempt needs a new verdict."""
+    number: int
+    """Of its row among the stored ones."""
 
 
 def verify_all(
@@ -36,19 +39,21 @@ def verify_all(
 
     A state is discarded when its verdict is on disk, never before, so that a kill costs nothing.
     """
-    attempts = _attempts(store, {instance.instance_id: instance for instance in instances})
+    stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id", "attempt"])
+    attempts = _attempts(stored, {instance.instance_id: instance for instance in instances})
 
     def work(attempted: Attempted) -> Outcome:
-        result = verify(attempted.instance, attempted.trajectory, backend, command_timeout_s=command_timeout_s)
+        trajectory = trajectory_of(stored.row(attempted.number))
+        result = verify(attempted.instance, trajectory, backend, command_timeout_s=command_timeout_s)
         failure = None
         if result.failure_class is not None:
             failure = Failure(failure_class=result.failure_class, reason=result.log_tail[-500:])
         return Outcome({"verifications": [verification_row(result)]}, failure)
 
     def failed_rows(attempted: Attempted, failure: Failure) -> Mapping[str, Sequence[Row]]:
-        return {"verifications": [{"trajectory_id": attempted.trajectory.trajectory_id, "outcome": "error"}]}
+        return {"verifications": [{"trajectory_id": attempted.trajectory_id, "outcome": "error"}]}
 
-    items = [Item(_key(one.trajectory.trajectory_id, one.attempt), one) for one in attempts]
+    items = [Item(_key(one.trajectory_id, one.attempt), one) for one in attempts]
     report = over_items("verification", items, work, store=store, failed_rows=failed_rows, options=options)
     for reference in backend.states() & judged_states(store):
         backend.discard(reference)
@@ -57,27 +62,29 @@ def verify_all(
 
 def judged_states(store: Store) -> set[str]:
     """References of states that have a verdict."""
-    judged = {row["trajectory_id"] for row in to_rows(store.current("verifications")) if row["outcome"] != "error"}
+    verdicts = to_rows(store.current("verifications", ["trajectory_id", "outcome"]))
+    judged = {row["trajectory_id"] for row in verdicts if row["outcome"] != "error"}
     return {
         str(row["state_reference"])
-        for row in to_rows(store.current("trajectories"))
+        for row in to_rows(store.current("trajectories", ["trajectory_id", "state_reference"]))
         if row["trajectory_id"] in judged and row["state_reference"]
     }
 
 
 def passed_by_doing_nothing(store: Store) -> list[str]:
     """Trajectories of the agent that does nothing whose verifier was content: their instances prove nothing."""
-    idle = {row["trajectory_id"] for row in to_rows(store.current("trajectories")) if row["agent"] == "noop"}
-    rows = to_rows(store.current("verifications"))
+    attempts = to_rows(store.current("trajectories", ["trajectory_id", "agent"]))
+    idle = {row["trajectory_id"] for row in attempts if row["agent"] == "noop"}
+    rows = to_rows(store.current("verifications", ["trajectory_id", "outcome"]))
     return sorted(
         str(row["trajectory_id"]) for row in rows if row["outcome"] == "passed" and row["trajectory_id"] in idle
     )
 
 
-def _attempts(store: Store, instances: Mapping[str, TaskInstance]) -> list[Attempted]:
+def _attempts(stored: StoredRows, instances: Mapping[str, TaskInstance]) -> list[Attempted]:
     return [
-        Attempted(instances[str(row["instance_id"])], trajectory_of(row), int(str(row["attempt"])))
-        for row in to_rows(store.current("trajectories"))
+        Attempted(instances[str(row["instance_id"])], str(row["trajectory_id"]), int(str(row["attempt"])), number)
+        for number, row in enumerate(to_rows(stored.light))
         if row["trajectory_id"] is not None and row["instance_id"] in instances
     ]
 

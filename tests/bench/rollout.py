@@ -179,7 +179,7 @@ def run(
         early = early or memory
         show(f"{last * len(tasks)} attempts, {clock.cpu_ms:.1f} ms a turn, {memory} MiB")
     busy = busy_seconds() - busy
-    judged: list[Row] = to_rows(store.current("verifications"))
+    judged: list[Row] = to_rows(store.current("verifications", ["trajectory_id", "outcome"]))
     wrong = [row for row in judged if row["outcome"] != "passed"]
     if wrong or len(judged) != samples * len(tasks):
         raise TrialFailed(f"{len(judged)} of {samples * len(tasks)} verdicts; these did not pass: {wrong}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.rows import JudgedRow, judged_rows
+from pipeline.joined_rows import JudgedRow, judged_rows
 from pipeline.tables import Store
 from pipeline.verification import STATE_REGAINED, replay, verify
 from sandbox.backends.choice import choose

@@ -17,7 +17,8 @@ from pipeline.exports.atif import IMPOSSIBLE, document
 from pipeline.exports.atif_job import export_job
 from pipeline.exports.recorded import RecordedAttempt, recorded_attempts
 from pipeline.exports.tasks import NothingToExport
-from pipeline.rows import RowMissing, instance_row, trajectory_row, verification_row
+from pipeline.joined_rows import RowMissing
+from pipeline.rows import instance_row, trajectory_row, verification_row
 from pipeline.schemas import Row
 from pipeline.tables import Store
 from pipeline.terminal_environment import BATCH

@@ -8,9 +8,10 @@ from typing import cast
 
 import pytest
 
+from pipeline.joined_rows import judged_rows
 from pipeline.journal import Journal
 from pipeline.replay_rate import ReplayRate, replay_rate
-from pipeline.rows import checkout_row, instance_row, judged_rows, trajectory_row
+from pipeline.rows import checkout_row, instance_row, trajectory_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options
 from pipeline.stages.publishing import publish_verified

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.rows import RowMissing, instance_row, judged_rows, verified_rows
+from pipeline.joined_rows import RowMissing, judged_rows, verified_rows
+from pipeline.rows import instance_row
 from pipeline.schemas import Row
 from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory

@@ -135,3 +135,16 @@ def test_the_keys_of_a_table_are_those_of_all_attempts(store: Store) -> None:
 def test_a_text_with_a_line_separator_is_kept(store: Store) -> None:
     store.append("scores", [score("a", scorer="one\u2028two\x85")], app_id="w", sequence=1)
     assert store.read("scores").column("scorer").to_pylist() == ["one\u2028two\x85"]
+
+
+def test_columns_that_are_named_are_those_that_come(store: Store) -> None:
+    rows = [score("a", kept=True), score("b"), score("b2", item_key="b", attempt=2, kept=False)]
+    store.append("scores", rows, app_id="run", sequence=1)
+    found = store.current("scores", ["kept", "repository_id"])
+    assert found.column_names == ["kept", "repository_id"]
+    assert sorted(map(str, found.to_pylist())) == sorted(
+        map(str, [{"kept": True, "repository_id": "a"}, {"kept": False, "repository_id": "b2"}])
+    )
+    assert store.current("image_builds", ["smoke_ok"]).column_names == ["smoke_ok"]
+    with pytest.raises(RowInvalid, match="table scores has no column 'x'"):
+        store.current("scores", ["x"])

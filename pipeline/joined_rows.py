@@ -1,0 +1,159 @@
+"""Rows of several tables together: attempts with the verdict on them, their instance and its repository.
+
+Trajectories are read one at a time: those of all attempts need not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from pipeline.errors import PipelineError
+from pipeline.rows import instance_of, trajectory_of
+from pipeline.schemas import Row, to_rows
+from pipeline.stored_rows import StoredRows
+from pipeline.tables import Store
+from pipeline.types import TaskInstance, Trajectory
+
+Found = TypeVar("Found")
+
+
+class RowMissing(PipelineError):
+    """A row that another one names is not in its table: somebody removed files of the data folder."""
+
+
+def named(rows: Mapping[object, Found], key: object, table: str) -> Found:
+    if key not in rows:
+        raise RowMissing(
+            f"the table {table} has no row {key}, which other tables name; put tables/{table} of the data folder back "
+            "as it was, or start over with another data folder (--data)"
+        )
+    return rows[key]
+
+
+@dataclass(frozen=True)
+class JudgedRow:
+    """An attempt with a verdict: what a replay needs."""
+
+    instance: TaskInstance
+    trajectory_id: str
+    outcome: Literal["passed", "failed"]
+    stored: StoredRows
+    number: int
+    """Of the row in `stored`."""
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Read anew each time. Raises TableDamaged."""
+        return trajectory_of(self.stored.row(self.number))
+
+
+def judged_rows(store: Store) -> list[JudgedRow]:
+    """Every attempt that has a verdict, passed and failed, sorted by trajectory id. Raises RowMissing."""
+    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
+    attempts = _Attempts(store)
+    judged = []
+    for row in _verdicts(store, ["trajectory_id", "outcome"]):
+        outcome = row["outcome"]
+        if outcome == "passed" or outcome == "failed":
+            number, instance_id = attempts.find(row["trajectory_id"])
+            instance = instance_of(named(instances, instance_id, "instances"))
+            judged.append(JudgedRow(instance, str(row["trajectory_id"]), outcome, attempts.stored, number))
+    return judged
+
+
+class _Attempts:
+    """Where the rows of attempts are, by trajectory id."""
+
+    def __init__(self, store: Store) -> None:
+        self.stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id"])
+        ids, instances = (column.to_pylist() for column in self.stored.light.columns)
+        self._places = {one: (at, of) for at, (one, of) in enumerate(zip(ids, instances, strict=True)) if one}
+
+    def find(self, trajectory_id: object) -> tuple[int, object]:
+        """Number of the row and id of the instance. Raises RowMissing."""
+        return named(self._places, trajectory_id, "trajectories")
+
+
+def _verdicts(store: Store, columns: Sequence[str] | None = None) -> list[Row]:
+    """Sorted by trajectory id."""
+    return sorted(to_rows(store.current("verifications", columns)), key=lambda row: str(row["trajectory_id"]))
+
+
+def verified_rows(store: Store) -> Iterator[Row]:
+    """Rows of the published schema: each attempt that passed, with its instance and its repository.
+
+    In the order in which attempts were recorded, one in memory at a time. Raises RowMissing, before the first one.
+    """
+    repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
+    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
+    verdicts, attempts = _verdicts(store), _Attempts(store)
+    passed: dict[int, tuple[Row, Row, Row]] = {}
+    for verdict in verdicts:
+        if verdict["outcome"] == "passed":
+            number, instance_id = attempts.find(verdict["trajectory_id"])
+            instance = named(instances, instance_id, "instances")
+            passed[number] = verdict, instance, named(repositories, instance["repository_id"], "repositories")
+    for number in sorted(passed):
+        yield _published(attempts.stored.row(number), *passed[number])
+
+
+def _published(trajectory: Row, verdict: Row, instance: Row, repository: Row) -> Row:
+    return {
+        **{name: repository[name] for name in ("source", "full_name", "commit", "license", "license_sha256")},
+        **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
+        **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
+        "provenance": instance["provenance"],
+        "messages": trajectory["messages"] or messages(instance_of(instance), trajectory_of(trajectory)),
+        "outcome": verdict["outcome"],
+        "tests": verdict["tests"],
+        "integrity": verdict["integrity"],
+    }
+
+
+_PUBLISHED_OF_INSTANCE = (
+    "instance_id",
+    "repository_id",
+    "language",
+    "domain",
+    "family",
+    "difficulty",
+    "instruction",
+    "solution",
+    "verifier_files",
+    "verifier_command",
+    "verifier_timeout_s",
+    "verifier_passing_tests",
+    "verifier_sha256",
+    "image_digest",
+    "generator",
+)
+_PUBLISHED_OF_TRAJECTORY = (
+    "trajectory_id",
+    "agent",
+    "model",
+    "sampling",
+    "sample",
+    "steps",
+    "n_turns",
+    "n_tokens",
+    "stop_reason",
+    "backend",
+)
+
+
+def messages(instance: TaskInstance, trajectory: Trajectory) -> list[dict[str, str]]:
+    """An attempt without a model as a chat: the instruction, a command and what it answered in turn, last the hand-in.
+
+    User and assistant alternate and the assistant ends, as trainers ask for.
+    """
+    chat = [{"role": "user", "content": instance.instruction}]
+    for index, step in enumerate(trajectory.steps):
+        thought = f"{step.thought}\n\n" if step.thought else ""
+        said = f"```bash\n{step.action}\n```" if step.action else "The task is complete."
+        chat.append({"role": "assistant", "content": thought + said})
+        if step.action and index + 1 < len(trajectory.steps):
+            observed = trajectory.steps[index + 1].observation
+            chat.append({"role": "user", "content": f"[exit code {step.exit_code}]\n{observed}"})
+    return chat
