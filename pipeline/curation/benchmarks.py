@@ -16,6 +16,8 @@ from pipeline.errors import ConfigurationError
 from pipeline.types import Record
 
 _MARKS = ("task.toml", "task.yaml")
+_SOLUTIONS = ("solution.sh", "solution.yaml")
+"""Where Terminal-Bench 1 keeps them; Harbor has a folder."""
 _MAX_BYTES = 1 << 20
 _CODE = {".py", ".sh", ".js", ".ts", ".go", ".rs", ".c", ".cpp", ".java", ".php", ".txt", ".md"}
 
@@ -28,6 +30,8 @@ class BenchmarkTask(Record):
     instruction: str
     tests: str
     """Text of its tests, one file after the other."""
+    solution: str = ""
+    """Text of its reference solution; empty where there is none."""
 
 
 def read_benchmarks(paths: Iterable[Path]) -> list[BenchmarkTask]:
@@ -62,10 +66,21 @@ def _folders(path: Path) -> Iterator[Path]:
 
 
 def _read(folder: Path) -> BenchmarkTask:
-    tests = sorted(p for p in (folder / "tests").rglob("*") if p.is_file() and p.suffix in _CODE)
+    solution = [folder / name for name in _SOLUTIONS if (folder / name).is_file()]
     return BenchmarkTask(
-        name=folder.name, instruction=_instruction(folder), tests="\n".join(_text(path) for path in tests)
+        name=folder.name,
+        instruction=_instruction(folder),
+        tests=_texts(_code_below(folder / "tests")),
+        solution=_texts([*solution, *_code_below(folder / "solution")]),
     )
+
+
+def _code_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _CODE)
+
+
+def _texts(paths: Iterable[Path]) -> str:
+    return "\n".join(_text(path) for path in paths)
 
 
 def _instruction(folder: Path) -> str:

@@ -70,10 +70,10 @@ class Benchmark:
     _signatures: dict[str, Signature] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        words = [_words(f"{task.instruction}\n{task.tests}") for task in self.tasks]
-        long, short = [_runs(one, REVIEW_WORDS) for one in words], [_runs(one, DROP_WORDS) for one in words]
+        words = [words_of(f"{task.instruction}\n{task.tests}") for task in self.tasks]
+        long, short = [runs_of(one, REVIEW_WORDS) for one in words], [runs_of(one, DROP_WORDS) for one in words]
         files = [set(_FILE.findall(f"{task.instruction}\n{task.tests}")) for task in self.tasks]
-        common = {*_common(long), *_common(short)}
+        common = {*common_runs(long), *common_runs(short)}
         usual = {name for name, count in Counter(name for one in files for name in one).items() if count > 1}
         self._held = [
             _Held(task, a - common, b - common, c - usual)
@@ -87,10 +87,10 @@ class Benchmark:
     def check(self, tasks: Iterable[Ours]) -> dict[str, Contamination]:
         """What each task of ours has in common with the benchmark, by instance id; boilerplate of ours is left out."""
         given = list(tasks)
-        words = {one.instance_id: _words(f"{one.instruction}\n{one.verifier}") for one in given}
-        long = {name: _runs(one, REVIEW_WORDS) for name, one in words.items()}
-        short = {name: _runs(one, DROP_WORDS) for name, one in words.items()}
-        common = {*_common(list(long.values())), *_common(list(short.values()))}
+        words = {one.instance_id: words_of(f"{one.instruction}\n{one.verifier}") for one in given}
+        long = {name: runs_of(one, REVIEW_WORDS) for name, one in words.items()}
+        short = {name: runs_of(one, DROP_WORDS) for name, one in words.items()}
+        common = {*common_runs(list(long.values())), *common_runs(list(short.values()))}
         return {
             one.instance_id: self._one(one, long[one.instance_id] - common, short[one.instance_id] - common)
             for one in given
@@ -121,8 +121,8 @@ def _review(ours: Ours, long: set[Run], held: _Held) -> str:
     files = sorted(set(_FILE.findall(text)) & held.files)
     if len(files) >= NAMES:
         return f"files are called as in {held.task.name}: {', '.join(files[:5])}"
-    parts = _words(held.task.name)
-    if len(parts) >= _NAME_PARTS and (_stands_in(parts, _words(ours.repository)) or held.task.name in text):
+    parts = words_of(held.task.name)
+    if len(parts) >= _NAME_PARTS and (_stands_in(parts, words_of(ours.repository)) or held.task.name in text):
         return f"it names {held.task.name}"
     return ""
 
@@ -131,15 +131,15 @@ def _stands_in(parts: Sequence[str], words: Sequence[str]) -> bool:
     return any(list(words[i : i + len(parts)]) == list(parts) for i in range(len(words) - len(parts) + 1))
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _runs(words: Sequence[str], length: int) -> set[Run]:
+def runs_of(words: Sequence[str], length: int) -> set[Run]:
     return {tuple(words[i : i + length]) for i in range(len(words) - length + 1)}
 
 
-def _common(texts: Sequence[set[Run]]) -> set[Run]:
+def common_runs(texts: Sequence[set[Run]]) -> set[Run]:
     """Runs that stand in so many texts that they are boilerplate."""
     counts: Mapping[Run, int] = Counter(run for text in texts for run in text)
     least = max(BOILERPLATE_TASKS, BOILERPLATE_SHARE * len(texts))

@@ -12,16 +12,16 @@ import io
 import itertools
 import re
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from datasketch import MinHash
 
+from pipeline.curation.signatures import minhash
 from pipeline.types import Record
 
 THRESHOLD = 0.5
 """Similarity from which a task is a near copy; the estimate from 256 permutations scatters by 0.03."""
-SHINGLE_WORDS = 3
 PERMUTATIONS = 256
 MASK = "LITERAL"
 FENCED = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*?\n\1", re.DOTALL)
@@ -115,13 +115,6 @@ def plain_code(text: str) -> list[str]:
     return [MASK if token.type in literal else token.string for token in tokens if token.type not in LAYOUT]
 
 
-def shingles(words: Sequence[str]) -> set[str]:
-    """Overlapping runs of words."""
-    if len(words) <= SHINGLE_WORDS:
-        return {" ".join(words)}
-    return {" ".join(words[i : i + SHINGLE_WORDS]) for i in range(len(words) - SHINGLE_WORDS + 1)}
-
-
 @dataclass(frozen=True)
 class Signature:
     """MinHashes of a task in two readings: what kind of task it is, and what a reader who masks less sees alike."""
@@ -136,13 +129,8 @@ class Signature:
 
 def signature(task: TaskText) -> Signature:
     """Signature of a task."""
-    return Signature(_minhash(masked_words(task)), _minhash(masked_prose(task.instruction) + plain_code(task.verifier)))
-
-
-def _minhash(words: Sequence[str]) -> MinHash:
-    made = MinHash(num_perm=PERMUTATIONS, seed=1)
-    made.update_batch([shingle.encode() for shingle in sorted(shingles(words))])
-    return made
+    plain = masked_prose(task.instruction) + plain_code(task.verifier)
+    return Signature(minhash(masked_words(task), PERMUTATIONS), minhash(plain, PERMUTATIONS))
 
 
 def may_be_alike(one: str, other: str) -> bool:
