@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assets.export_versions import COMMANDS
 from assets.located import located, not_empty, open_located
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def export() -> None:
-    """Admitted tasks and recorded attempts in the formats of other programs."""
+    """Published versions, admitted tasks and recorded attempts in the formats of other programs."""
+
+
+for _command in COMMANDS:
+    export.add_command(_command)
 
 
 @export.command()
