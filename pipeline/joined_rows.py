@@ -67,8 +67,8 @@ class _Attempts:
     """Where the rows of attempts are, by trajectory id."""
 
     def __init__(self, store: Store) -> None:
-        self.stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id"])
-        ids, instances = (column.to_pylist() for column in self.stored.light.columns)
+        self.stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id", "attempt"])
+        ids, instances, _ = (column.to_pylist() for column in self.stored.light.columns)
         self._places = {one: (at, of) for at, (one, of) in enumerate(zip(ids, instances, strict=True)) if one}
 
     def find(self, trajectory_id: object) -> tuple[int, object]:
@@ -81,22 +81,57 @@ def _verdicts(store: Store, columns: Sequence[str] | None = None) -> list[Row]:
     return sorted(to_rows(store.current("verifications", columns)), key=lambda row: str(row["trajectory_id"]))
 
 
+@dataclass(frozen=True)
+class VerifiedRow:
+    """An attempt that passed, with everything of it that is published."""
+
+    trajectory_id: str
+    attempt: int
+    """How often the attempt was begun anew after a failure of ours, from 1."""
+    verdict: Row
+    instance: Row
+    repository: Row
+    stored: StoredRows
+    number: int
+    """Of the row in `stored`."""
+
+    @property
+    def row(self) -> Row:
+        """Of the published schema, read anew each time. Raises TableDamaged."""
+        return _published(self.stored.row(self.number), self.verdict, self.instance, self.repository)
+
+
+def verified(store: Store) -> list[VerifiedRow]:
+    """Each attempt that passed, in the order in which attempts were recorded. Raises RowMissing."""
+    repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
+    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
+    verdicts, attempts = _verdicts(store), _Attempts(store)
+    passed = []
+    for verdict in verdicts:
+        if verdict["outcome"] == "passed":
+            number, instance_id = attempts.find(verdict["trajectory_id"])
+            instance = named(instances, instance_id, "instances")
+            repository = named(repositories, instance["repository_id"], "repositories")
+            passed.append(
+                VerifiedRow(
+                    trajectory_id=str(verdict["trajectory_id"]),
+                    attempt=attempts.stored.light.column("attempt")[number].as_py() or 1,
+                    verdict=verdict,
+                    instance=instance,
+                    repository=repository,
+                    stored=attempts.stored,
+                    number=number,
+                )
+            )
+    return sorted(passed, key=lambda one: one.number)
+
+
 def verified_rows(store: Store) -> Iterator[Row]:
     """Rows of the published schema: each attempt that passed, with its instance and its repository.
 
     In the order in which attempts were recorded, one in memory at a time. Raises RowMissing, before the first one.
     """
-    repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
-    instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
-    verdicts, attempts = _verdicts(store), _Attempts(store)
-    passed: dict[int, tuple[Row, Row, Row]] = {}
-    for verdict in verdicts:
-        if verdict["outcome"] == "passed":
-            number, instance_id = attempts.find(verdict["trajectory_id"])
-            instance = named(instances, instance_id, "instances")
-            passed[number] = verdict, instance, named(repositories, instance["repository_id"], "repositories")
-    for number in sorted(passed):
-        yield _published(attempts.stored.row(number), *passed[number])
+    return (one.row for one in verified(store))
 
 
 def _published(trajectory: Row, verdict: Row, instance: Row, repository: Row) -> Row:
