@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assets.export_versions import COMMANDS
+from assets.export_versions import COMMANDS, from_snapshot, say
 from assets.located import located, not_empty, open_located
 
 if TYPE_CHECKING:
     from assets.resources import Workshop
+    from pipeline.exports.account import VersionExport
     from pipeline.exports.harbor import HarborExport
 
 
@@ -35,10 +36,28 @@ for _command in COMMANDS:
     callback=not_empty,
     help="Only this instance (may be given several times).",
 )
+@from_snapshot
 @click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
-def harbor(data: Path | None, config: Path | None, folder: Path, instances: tuple[str, ...], as_json: bool) -> None:
-    """Write a Harbor task folder for each admitted instance below FOLDER, which must be empty or not there."""
-    made = harbor_export(open_located(data, config), folder, instances)
+def harbor(
+    data: Path | None,
+    config: Path | None,
+    folder: Path,
+    instances: tuple[str, ...],
+    snapshot: str | None,
+    split: str | None,
+    as_json: bool,
+) -> None:
+    """Write a Harbor task folder for each admitted instance below FOLDER, which must be empty or not there.
+
+    With --snapshot for each task of a published version, whose images have to be in the engine or its registry.
+    """
+    workshop = open_located(data, config)
+    if snapshot is not None:
+        if instances:
+            raise click.UsageError("--instance chooses among admitted instances, --snapshot takes those of a version")
+        say(version_tasks(workshop, folder, snapshot, split), as_json)
+        return
+    made = harbor_export(workshop, folder, instances)
     if as_json:
         click.echo(json.dumps(made.model_dump()))
         return
@@ -49,15 +68,29 @@ def harbor_export(workshop: "Workshop", folder: Path, instances: tuple[str, ...]
     """The selected instances, or those named, as task folders on the images of this engine or its registry."""
     from pipeline.exports.harbor import export_tasks
     from pipeline.exports.tasks import selected_tasks
+
+    tasks = selected_tasks(workshop.store(), instances)
+    return export_tasks(tasks, folder, *_images(workshop))
+
+
+def version_tasks(workshop: "Workshop", folder: Path, snapshot: str, split: str | None) -> "VersionExport":
+    """The tasks of a published version as task folders on the images of this engine or its registry."""
+    from pipeline.exports.harbor import export_version_tasks
+    from pipeline.exports.published import published
+
+    version = published(workshop.data, snapshot)
+    return export_version_tasks(version, folder, *_images(workshop), split)
+
+
+def _images(workshop: "Workshop") -> tuple[str, Callable[[str], str]]:
+    """A reference of the verifier runtime, and what gives those of other images."""
     from sandbox.building.references import References
     from sandbox.engine import connect
     from sandbox.verifier.verifier_runtime import VerifierRuntime
 
-    tasks = selected_tasks(workshop.store(), instances)
     client = connect(workshop.data)
     references = References(client, workshop.registry())
-    runtime = VerifierRuntime(client, workshop.bases()).image().digest
-    return export_tasks(tasks, folder, references.of(runtime), references.of)
+    return references.of(VerifierRuntime(client, workshop.bases()).image().digest), references.of
 
 
 def _attempts(command: Callable[..., None]) -> Callable[..., None]:
@@ -71,12 +104,31 @@ def _attempts(command: Callable[..., None]) -> Callable[..., None]:
 
 @export.command()
 @_attempts
-def atif(data: Path | None, config: Path | None, folder: Path, trajectory: str | None, as_json: bool) -> None:
-    """Write each attempt as an ATIF document, in a job folder below FOLDER, which must be empty or not there."""
-    from pipeline.exports.atif_job import export_job
+@from_snapshot
+def atif(
+    data: Path | None,
+    config: Path | None,
+    folder: Path,
+    trajectory: str | None,
+    snapshot: str | None,
+    split: str | None,
+    as_json: bool,
+) -> None:
+    """Write each attempt as an ATIF document, in a job folder below FOLDER, which must be empty or not there.
+
+    With --snapshot each attempt of a published version, as it stands there.
+    """
+    from pipeline.exports.atif_job import export_job, export_version_job
+    from pipeline.exports.published import published
     from pipeline.exports.recorded import recorded_attempts
 
-    made = export_job(recorded_attempts(open_located(data, config).store(), trajectory or ""), folder)
+    workshop = open_located(data, config)
+    if snapshot is not None:
+        if trajectory:
+            raise click.UsageError("--trajectory chooses among recorded attempts, --snapshot takes those of a version")
+        say(export_version_job(published(workshop.data, snapshot), folder, split), as_json)
+        return
+    made = export_job(recorded_attempts(workshop.store(), trajectory or ""), folder)
     if as_json:
         click.echo(json.dumps(made.model_dump()))
         return

@@ -32,6 +32,27 @@ def of_version(command: Callable[..., None]) -> Callable[..., None]:
     return located(click.argument("snapshot", callback=not_empty)(command))
 
 
+def from_snapshot(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command about the working tables read a version in their place."""
+
+    def checked(context: click.Context, parameter: click.Parameter, value: str | None) -> object:
+        if value is not None and context.params.get("snapshot") is None:
+            raise click.UsageError("--split chooses among the rows of a --snapshot", ctx=context)
+        return not_empty(context, parameter, value)
+
+    command = click.option(
+        "--split", default=None, metavar="NAME", callback=checked, help="Only this split of the version."
+    )(command)
+    return click.option(
+        "--snapshot",
+        default=None,
+        is_eager=True,
+        metavar="NAME@VERSION",
+        callback=not_empty,
+        help="The rows of this published version in place of the working tables.",
+    )(command)
+
+
 @click.command()
 @of_version
 def messages(

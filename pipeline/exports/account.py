@@ -14,6 +14,7 @@ from typing import Literal
 
 from pipeline.disk import sync
 from pipeline.errors import PipelineError
+from pipeline.exports.folders import ExportDamaged
 from pipeline.exports.published import PublishedRow, PublishedVersion
 from pipeline.exports.tasks import NothingToExport
 from pipeline.schemas import canonical_json
@@ -30,10 +31,6 @@ class RowRefused(PipelineError):
         super().__init__(reason)
         self.rule = rule
         """In snake_case, the same for all rows that are refused for that."""
-
-
-class ExportDamaged(PipelineError):
-    """What was written does not hold the rows that it was made from."""
 
 
 class VersionExport(Record):

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.exports.atif import calls_of
-from pipeline.exports.folders import new_folder
-from pipeline.exports.recorded import RecordedAttempt
+from pipeline.exports.folders import new_folder, prove
+from pipeline.exports.recorded import AttemptsExport, RecordedAttempt
 from pipeline.exports.tasks import NothingToExport
 from pipeline.schemas import clean_text
 from pipeline.terminal_environment import COLUMNS, ROWS
-from pipeline.types import Record, Step
+from pipeline.types import Step
 from sandbox.escapes import clean
 
 VERSION = 2
@@ -30,31 +30,26 @@ _HEADLINE = re.compile(r"(Current Terminal Screen|New Terminal Output):\n")
 _WIPE = "\x1b[2J\x1b[H"
 
 
-class AsciicastExport(Record):
-    """What was written."""
-
-    format: str = "asciicast"
-    version: int = VERSION
-    folder: str
-    trajectories: tuple[str, ...]
-    """Ids, each the name of its file, sorted."""
-
-
-def export_casts(attempts: Iterable[RecordedAttempt], folder: Path) -> AsciicastExport:
+def export_casts(attempts: Iterable[RecordedAttempt], folder: Path) -> AttemptsExport:
     """Write a file for each attempt into a folder, all or nothing.
 
-    Raises NothingToExport without an attempt, and ConfigurationError when `folder` is there and not empty or cannot be
-    written.
+    Raises NothingToExport without an attempt, ConfigurationError when `folder` is there and not empty or cannot be
+    written, ExportDamaged.
     """
-    written = []
+    written = {}
     with new_folder(folder) as part:
         for attempt in attempts:
             identity = attempt.trajectory.trajectory_id
-            (part / f"{identity}.cast").write_bytes(cast(attempt).encode())
-            written.append(identity)
+            content = cast(attempt).encode()
+            (part / f"{identity}.cast").write_bytes(content)
+            written[identity] = len(content)
         if not written:
             raise NothingToExport("no attempt is recorded under that id; `touchstone run` makes some")
-    return AsciicastExport(folder=str(folder), trajectories=tuple(sorted(written)))
+        files = sorted(part.iterdir())
+        prove(folder.name, ((file.stem, file.stat().st_size) for file in files), dict(sorted(written.items())))
+    return AttemptsExport(
+        format="asciicast", format_version=str(VERSION), folder=str(folder), trajectories=tuple(sorted(written))
+    )
 
 
 def cast(attempt: RecordedAttempt) -> str:

@@ -15,17 +15,22 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pipeline.exports.account import Account, RowRefused, VersionExport, digest_of
 from pipeline.exports.atif import SCHEMA_VERSION, agent_version, calls_of, document, totals
-from pipeline.exports.folders import new_folder
+from pipeline.exports.folders import new_folder, prove
 from pipeline.exports.harbor import ORGANISATION
-from pipeline.exports.recorded import RecordedAttempt
+from pipeline.exports.published import PublishedVersion, rows_of
+from pipeline.exports.recorded import AttemptsExport, RecordedAttempt
 from pipeline.exports.tasks import NothingToExport
+from pipeline.exports.verified import COLUMNS, attempt_of, refusing
 from pipeline.schemas import clean_text
-from pipeline.types import Record, Trajectory, VerificationResult
+from pipeline.types import Trajectory, VerificationResult
 
+FORMAT = "atif"
 JOB = "touchstone"
 """Name of the job, and of its data set."""
 
@@ -39,41 +44,57 @@ _COUNTS = {
 }
 
 
-class AtifExport(Record):
-    """What was written."""
-
-    format: str = "atif"
-    schema_version: str = SCHEMA_VERSION
-    folder: str
-    trajectories: tuple[str, ...]
-    """Ids, each the name of its trial's folder, sorted."""
-
-
-def export_job(attempts: Iterable[RecordedAttempt], folder: Path) -> AtifExport:
+def export_job(attempts: Iterable[RecordedAttempt], folder: Path) -> AttemptsExport:
     """Write a folder of one job, all or nothing.
 
-    Raises NothingToExport without an attempt, and ConfigurationError when `folder` is there and not empty or cannot be
-    written.
+    Raises NothingToExport without an attempt, ConfigurationError when `folder` is there and not empty or cannot be
+    written, ExportDamaged.
     """
-    job = _Job()
     with new_folder(folder) as part:
+        job = _Job(part / JOB)
         for attempt in attempts:
-            trial = part / JOB / attempt.trajectory.trajectory_id
-            for name, value in _trial_files(attempt).items():
-                _write(trial / name, value)
-            job.add(attempt)
+            job.add(attempt, _trial_files(attempt))
         if not job.trials:
             raise NothingToExport("no attempt is recorded under that id; `touchstone run` makes some")
-        _write(part / JOB / "config.json", {"job_name": JOB, "agents": list(job.agents.values())})
-        _write(part / JOB / "result.json", job.result())
-    return AtifExport(folder=str(folder), trajectories=tuple(sorted(job.trials)))
+        job.close()
+    return AttemptsExport(
+        format=FORMAT, format_version=SCHEMA_VERSION, folder=str(folder), trajectories=tuple(sorted(job.trials))
+    )
+
+
+def export_version_job(version: PublishedVersion, folder: Path, split: str | None = None) -> VersionExport:
+    """Write the rows of a version, or of one split, as a folder of one job, all or nothing.
+
+    Raises NothingToExport for a split that is not there and when no row can be carried, ConfigurationError when
+    `folder` is there and not empty or cannot be written, ExportDamaged, SnapshotDamaged.
+    """
+    splits = version.chosen(split)
+    account = Account(version, "trajectory_id")
+    published_at = datetime.fromisoformat(version.manifest.created_at)
+    with new_folder(folder) as part:
+        job = _Job(part / JOB)
+        for found in (found for name in splits for found in rows_of(version, COLUMNS, name)):
+            try:
+                attempt = attempt_of(found, published_at)
+                files = refusing("no_attempt", partial(_trial_files, attempt))
+                account.carry(found, found.trajectory_id, digest_of(files["agent/trajectory.json"]))
+            except RowRefused as error:
+                account.refuse(found, error)
+                continue
+            job.add(attempt, files)
+        if job.trials:
+            job.close()
+        made = account.close(part, format=FORMAT, format_version=SCHEMA_VERSION, splits=splits)
+    return made.model_copy(update={"folder": str(folder)})
 
 
 @dataclass
 class _Job:
-    """What is known of all trials so far."""
+    """Writes trials, and what is known of all of them."""
 
-    trials: list[str] = field(default_factory=list)
+    folder: Path
+    trials: dict[str, int] = field(default_factory=dict)
+    """Turns of each attempt, by its id."""
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     rewards: dict[str, list[int]] = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=dict)
@@ -81,9 +102,11 @@ class _Job:
     over: datetime | None = None
     broken: int = 0
 
-    def add(self, attempt: RecordedAttempt) -> None:
+    def add(self, attempt: RecordedAttempt, files: Mapping[str, Any]) -> None:
         trajectory, verdict = attempt.trajectory, attempt.verdict
-        self.trials.append(trajectory.trajectory_id)
+        for name, value in files.items():
+            _write(self.folder / trajectory.trajectory_id / name, value)
+        self.trials[trajectory.trajectory_id] = len(trajectory.steps)
         key = "__".join(part for part in (trajectory.agent, trajectory.model, JOB) if part)
         self.agents[key] = _agent_config(trajectory)
         if verdict is not None and verdict.outcome in _REWARDS:
@@ -95,7 +118,14 @@ class _Job:
         self.begun = min(self.begun or begun, begun)
         self.over = max(self.over or attempt.recorded_at, attempt.recorded_at)
 
-    def result(self) -> dict[str, Any]:
+    def close(self) -> None:
+        """Write the files about the job, and read back every attempt. Raises ExportDamaged."""
+        _write(self.folder / "config.json", {"job_name": JOB, "agents": list(self.agents.values())})
+        _write(self.folder / "result.json", self._result())
+        documents = sorted(self.folder.glob("*/agent/trajectory.json"))
+        prove(JOB, map(_identity, documents), dict(sorted(self.trials.items())))
+
+    def _result(self) -> dict[str, Any]:
         evals = {
             key: {"n_trials": len(found), "metrics": [{"mean": sum(found) / len(found)}]}
             for key, found in self.rewards.items()
@@ -108,6 +138,12 @@ class _Job:
             "n_total_trials": len(self.trials),
             "stats": stats,
         }
+
+
+def _identity(path: Path) -> tuple[str, int]:
+    """Id and turns of the attempt that a document is of."""
+    found = json.loads(path.read_bytes())
+    return found["trajectory_id"], found["final_metrics"]["extra"]["turns"]
 
 
 def _trial_files(attempt: RecordedAttempt) -> dict[str, Any]:

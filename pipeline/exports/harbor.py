@@ -11,18 +11,21 @@ engine, which an engine without a way out cannot. So the compose file takes the 
 from __future__ import annotations
 
 import json
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from pipeline.errors import ConfigurationError
+from pipeline.exports.account import Account, RowRefused, VersionExport, digest_of
+from pipeline.exports.folders import new_folder, prove
+from pipeline.exports.published import PublishedVersion, rows_of
 from pipeline.exports.tasks import ExportedTask
 from pipeline.exports.toml_text import toml_text
+from pipeline.exports.verified import COLUMNS, task_of
 from pipeline.task_formats.layout import COMMANDS, EXPECTED, VERIFIER, shown
 from pipeline.types import Record, TaskInstance
+from sandbox.errors import ImageMissing
 from sandbox.types import USUAL
 
+FORMAT = "harbor"
 SCHEMA_VERSION = "1.4"
 ORGANISATION = "touchstone"
 RUNTIME = "/opt/touchstone/verifier"
@@ -49,7 +52,7 @@ exec < /dev/null
 class HarborExport(Record):
     """What was written."""
 
-    format: str = "harbor"
+    format: str = FORMAT
     schema_version: str = SCHEMA_VERSION
     folder: str
     tasks: tuple[str, ...]
@@ -62,24 +65,66 @@ def export_tasks(
     """Write a folder of task folders, all or nothing.
 
     `runtime` is a reference of the image of the verifier runtime, `reference` gives that of a task's image id. Raises
-    ConfigurationError when `folder` is there and not empty or cannot be written, and what `reference` raises.
+    ConfigurationError when `folder` is there and not empty or cannot be written, ExportDamaged, and what `reference`
+    raises.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigurationError(f"{folder} is not empty; name a folder that is not there yet")
-    part = folder.with_name(f".{folder.name}-{secrets.token_hex(8)}")
-    written = []
-    try:
-        part.mkdir(parents=True)
+    written = {}
+    with new_folder(folder) as part:
         for task in tasks:
             name = task.instance.instance_id
             _write(part / name, task_files(task, runtime, reference(task.instance.image_digest)))
-            written.append(name)
-        part.rename(folder)
-    except OSError as error:
-        raise ConfigurationError(f"{folder} cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+            written[name] = digest_of(task.instance.verifier.texts)
+        _prove_tasks(part, written)
     return HarborExport(folder=str(folder), tasks=tuple(sorted(written)))
+
+
+def export_version_tasks(
+    version: PublishedVersion, folder: Path, runtime: str, reference: Callable[[str], str], split: str | None = None
+) -> VersionExport:
+    """Write a task folder for each task of a version, or of one split, all or nothing.
+
+    A task whose image is not there is refused. Raises NothingToExport for a split that is not there and when no row can
+    be carried, ConfigurationError when `folder` is there and not empty or cannot be written, ExportDamaged,
+    SnapshotDamaged, and what `reference` raises besides ImageMissing.
+    """
+    splits = version.chosen(split)
+    account = Account(version, "instance_id")
+    with new_folder(folder) as part:
+        written = {}
+        for found in (found for name in splits for found in rows_of(version, COLUMNS, name)):
+            try:
+                task = task_of(found)
+                name = task.instance.instance_id
+                digest = digest_of(task.model_dump(mode="json"))
+                files = task_files(task, runtime, _image(task, reference))
+                if account.carry(found, name, digest):
+                    _write(part / name, files)
+                    written[name] = digest_of(task.instance.verifier.texts)
+            except RowRefused as error:
+                account.refuse(found, error)
+        _prove_tasks(part, written)
+        made = account.close(part, format=FORMAT, format_version=SCHEMA_VERSION, splits=splits)
+    return made.model_copy(update={"folder": str(folder)})
+
+
+def _image(task: ExportedTask, reference: Callable[[str], str]) -> str:
+    try:
+        return reference(task.instance.image_digest)
+    except ImageMissing as error:
+        raise RowRefused("no_image", str(error)) from error
+
+
+def _prove_tasks(part: Path, written: Mapping[str, bytes]) -> None:
+    """Read back the ids of the folders and the files of their verifiers. Raises ExportDamaged."""
+    folders = sorted(path for path in part.iterdir() if path.is_dir())
+    prove(
+        part.name, ((path.name, digest_of(_texts(path / VERIFIER))) for path in folders), dict(sorted(written.items()))
+    )
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes().decode() for path in files}
 
 
 def task_files(task: ExportedTask, runtime: str, image: str) -> dict[str, str]:

@@ -17,8 +17,8 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.exports.account import Account, ExportDamaged, RowRefused, Unit, VersionExport, digest_of
-from pipeline.exports.folders import new_folder
+from pipeline.exports.account import Account, RowRefused, Unit, VersionExport, digest_of
+from pipeline.exports.folders import new_folder, prove
 from pipeline.exports.published import BATCH_ROWS, PublishedRow, PublishedVersion, rows_of
 from pipeline.schemas import Row
 
@@ -106,14 +106,8 @@ def _record(found: PublishedRow, projection: Projection, account: Account) -> Ro
 
 def _prove(path: Path, projection: Projection, expected: Mapping[str, bytes]) -> None:
     """Compare what is on disk with what the version held. Raises ExportDamaged."""
-    wanted = iter(expected.items())
-    for number, record in enumerate(_read(path, projection.schema)):
-        essence = projection.recovered(record)
-        key, digest = next(wanted, ("", b""))
-        if essence[projection.unit] != key or digest_of(essence) != digest:
-            raise ExportDamaged(f"{path.name}, row {number}: {essence[projection.unit]} is not {key or 'expected'}")
-    if missing := next(wanted, None):
-        raise ExportDamaged(f"{path.name} ends before {missing[0]}")
+    essences = map(projection.recovered, _read(path, projection.schema))
+    prove(path.name, ((str(one[projection.unit]), digest_of(one)) for one in essences), expected)
 
 
 def _read(path: Path, schema: pa.Schema | None) -> Iterator[Row]:

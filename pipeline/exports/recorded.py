@@ -12,7 +12,17 @@ from pipeline.joined_rows import RowMissing
 from pipeline.rows import instance_of, trajectory_of
 from pipeline.schemas import Row, to_rows
 from pipeline.tables import Store
-from pipeline.types import TaskInstance, Trajectory, VerificationResult
+from pipeline.types import Record, TaskInstance, Trajectory, VerificationResult
+
+
+class AttemptsExport(Record):
+    """What was written of recorded attempts."""
+
+    format: str
+    format_version: str
+    folder: str
+    trajectories: tuple[str, ...]
+    """Ids, each the name of its file or folder, sorted."""
 
 
 class RecordedAttempt(NamedTuple):
