@@ -40,6 +40,21 @@ STEPS = pa.list_(
     )
 )
 
+FINDINGS = pa.list_(pa.struct([("kind", TEXT), ("text", TEXT), ("placeholder", TEXT), ("count", pa.int64())]))
+OVERLAPS = pa.list_(
+    pa.struct(
+        [
+            ("task", TEXT),
+            ("part", TEXT),
+            ("n_runs", pa.int64()),
+            ("short", pa.list_(pa.int64())),
+            ("long", pa.list_(pa.int64())),
+            ("quoted", TEXTS),
+            ("similarity", pa.float64()),
+        ]
+    )
+)
+
 JSON_COLUMNS = frozenset({"details", "extra", "sampling"})
 """Columns, nested ones too, that hold canonical JSON; a mapping given for one is written as such."""
 
@@ -240,6 +255,24 @@ REPLAYS: dict[str, pa.DataType] = {
     "replayed": TEXT,
     "seconds": pa.float64(),
     "backend": TEXT,
+}
+
+CURATIONS: dict[str, pa.DataType] = {
+    "trajectory_id": TEXT,
+    "trajectory_attempt": pa.int64(),
+    "rules": TEXT,
+    "benchmark_sha256": TEXT,
+    "findings": FINDINGS,
+    "n_planted": pa.int64(),
+    "unscrubbable": TEXT,
+    "by_model": pa.bool_(),
+    "n_turns": pa.int64(),
+    "n_thoughts": pa.int64(),
+    "commands_sha256": TEXT,
+    "instruction_sha256": TEXT,
+    "commands_signature": pa.binary(),
+    "instruction_signature": pa.binary(),
+    "overlaps": OVERLAPS,
 }
 
 TERMINAL: dict[str, pa.DataType] = {

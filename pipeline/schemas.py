@@ -67,6 +67,7 @@ TABLES: dict[str, TableSchema] = {
         _working("verifications", 2, columns.VERIFICATIONS, 1_000),
         _working("judgements", 1, columns.JUDGEMENTS),
         _working("replays", 1, columns.REPLAYS),
+        _working("curations", 1, columns.CURATIONS),
     )
 }
 """The working tables, by name."""

@@ -72,7 +72,7 @@ class Candidate:
     task: Contamination
     """What its task has in common with the benchmarks."""
     curated: Curated | None
-    uncurated: str = "it was not looked through yet"
+    uncurated: str = ""
     """Why there is no `curated`."""
 
 
@@ -206,7 +206,7 @@ def _review_of(one: Candidate, reviews: Mapping[str, Review]) -> Review | None:
 
 
 def _unscrubbed(one: Candidate) -> Excluded | None:
-    why = one.uncurated if one.curated is None else one.curated.unscrubbable
+    why = one.curated.unscrubbable if one.curated else one.uncurated or "it was not looked through"
     return Excluded(one.trajectory_id, "scrub", why) if why else None
 
 
