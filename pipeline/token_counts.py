@@ -1,4 +1,4 @@
-"""How many tokens a text has, by a tokenizer.json that someone gave; without one there is no count, and none is guessed.
+"""How many tokens a text has, by a tokenizer.json that someone gave; without one there is no count, never a guess.
 
 The tokenizer is loaded at the first count. What a chat template adds is not counted here (training/tokens.py builds
 the sequences a model sees), and control tokens written in a text count as the letters they are.
@@ -78,7 +78,7 @@ def load_tokenizer(content: str, file: Path) -> Tokenizer:
         raise ConfigurationError(f"tokenizer: {error}; {INSTALL}") from error
     try:
         tokenizer = Tokenizer.from_str(content)
-    except Exception as error:  # noqa: BLE001 the package raises plain Exception for what it cannot read
+    except Exception as error:  # all that the package raises, whatever it cannot read
         raise ConfigurationError(f"tokenizer: {file} is no tokenizer.json ({error})") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -106,7 +106,7 @@ class _Splitter:
         return Window(messages, frozenset(turn + offset for turn in learned), learned, cut)
 
     def _learned(self, first: int, room: int) -> int:
-        """Where the window ends that is learned from turn `first` on. Raises ItemRejected when that alone is too long."""
+        """Where the window ends that is learned from turn `first` on. Raises ItemRejected when that is too long."""
         start = self._turns[first]
         if self._costs[start] > room:
             raise ItemRejected(

@@ -19,6 +19,7 @@ import json
 import logging
 import zipfile
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError
@@ -170,7 +171,7 @@ def _halves(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
     """The two tokens that are merged into this one: what the earlier merges leave of its bytes."""
     parts = [bytes([byte]) for byte in token]
     while len(parts) > 2:
-        pairs = [ranks.get(left + right, len(ranks)) for left, right in zip(parts, parts[1:], strict=False)]
+        pairs = [ranks.get(left + right, len(ranks)) for left, right in pairwise(parts)]
         first = min(pairs)
         if first >= ranks[token]:
             break
@@ -182,7 +183,7 @@ def _halves(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
 
 
 def _byte_signs() -> dict[int, str]:
-    """The printable sign that stands for each byte in a vocabulary of byte pairs; blanks and controls begin at U+0100."""
+    """The printable sign that stands for each byte in a vocabulary of byte pairs; others begin at U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + place) for place, byte in enumerate(others)}

@@ -17,7 +17,6 @@ import re
 from array import array
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError, ItemRejected
@@ -105,6 +104,7 @@ class ChatTokenizer:
         self._texts = without_control_tokens(content, file)
         added = self._whole.get_added_tokens_decoder()
         self._control = {token.content: number for number, token in added.items()}
+        self._numbers = frozenset(self._control.values())
         if not self._control:
             raise ConfigurationError(f"tokenizer: {file} has no control tokens, so turns cannot be told from texts")
         longest_first = sorted(self._control, key=len, reverse=True)
@@ -132,7 +132,7 @@ class ChatTokenizer:
         """The conversation with the turns at `targets` to be learned.
 
         Raises ItemRejected (`template_refuses`, `template_rewrites`, `no_end_of_turn`, `tokenizer_rewrites`,
-        `misaligned`, `text_too_long`).
+        `misaligned`, `forged_control`, `text_too_long`).
         """
         pieces, whole = self.template.pieces(messages)
         runs = self._read(self._spans(messages, pieces, targets), memo)
@@ -214,26 +214,29 @@ class ChatTokenizer:
         if (longest := max(map(len, new), default=0)) > LONGEST_TEXT:
             raise ItemRejected("text_too_long", f"a message has {longest} characters; {LONGEST_TEXT} are read")
         for text, read in zip(new, self._texts.encode_batch_fast(new, add_special_tokens=False), strict=True):
-            memo[text] = array("i", read.ids)
+            ids = read.ids
+            if not self._numbers.isdisjoint(ids):  # a vocabulary that has control tokens among its words
+                raise ItemRejected("forged_control", "a text becomes a control token in spite of everything")
+            memo[text] = array("i", ids)
 
     def _prove_whole(
         self, runs: Sequence[Run], messages: Sequence[Message], pieces: Sequence[str], whole: str, spelled: bool
     ) -> None:
         """The ids are those of the text read at once, or, where a turn begins, read from there on."""
-        control = set(self._control.values())
-        written = sum(isinstance(part, int) for piece in pieces for part in self._parts(piece))
-        if sum(number in control for run in runs for number in run.ids) != written:
-            raise ItemRejected("misaligned", "a text of this row becomes a control token")
         if spelled:
             return  # read at once it would forge turns: the very thing that must not happen
-        ids = list(chain.from_iterable(run.ids for run in runs))
+        ids = array("i")
+        for run in runs:
+            ids.extend(run.ids)
         if ids == self._ids([whole]) or ids == self._ids(_from_turns(messages, pieces)):
             return
         raise ItemRejected("misaligned", "the tokens of its parts are not those of the whole text")
 
-    def _ids(self, texts: list[str]) -> list[int]:
-        read = self._whole.encode_batch_fast(texts, add_special_tokens=False)
-        return list(chain.from_iterable(encoding.ids for encoding in read))
+    def _ids(self, texts: list[str]) -> array[int]:
+        ids = array("i")
+        for read in self._whole.encode_batch_fast(texts, add_special_tokens=False):
+            ids.extend(read.ids)
+        return ids
 
     def _prove_targets(self, runs: Sequence[Run], messages: Sequence[Message]) -> None:
         learned = [run for run in runs if run.target]
