@@ -1,7 +1,8 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
-What is counted is in pipeline/image_report.py, instance_report.py, rollout_report.py and quality/report.py; the faces
-of the first three in the Dagster UI are image_figures.py, instance_figures.py and rollout_figures.py.
+What is counted is in pipeline/image_report.py, instance_report.py, rollout_report.py, curation_report.py and
+quality/report.py; the faces of the first four in the Dagster UI are image_figures.py, instance_figures.py,
+rollout_figures.py and curation_figures.py.
 """
 
 from pathlib import Path
@@ -117,6 +118,27 @@ def rollouts(data: Path | None, config: Path | None, as_json: bool) -> None:
     for table in rollout_tables(found):
         console.print(table)
     for remark in remarks(found) or ([] if found.policies else ["no attempt was made yet"]):
+        console.print(remark, soft_wrap=True, highlight=False, markup=False)
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def curation(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """What is published of the verified attempts, which step stops the others, and what waits for a review."""
+    from rich.console import Console
+
+    from assets.curation import report_of
+    from assets.curation_figures import curation_remarks, curation_tables
+
+    found = report_of(open_located(data, config))
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in curation_tables(found):
+        console.print(table)
+    for remark in curation_remarks(found):
         console.print(remark, soft_wrap=True, highlight=False, markup=False)
 
 

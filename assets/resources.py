@@ -5,12 +5,14 @@ the store, the backend and the sources from them, once each; `WorkshopResource` 
 """
 
 import functools
+import getpass
 import os
 import shutil
+import socket
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -20,6 +22,7 @@ from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.attempts import SamplesConfig
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
+from pipeline.curation.decisions import DatasetConfig
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.image_attempts import CurationConfig, Workbench, sandbox_check
 from pipeline.instances import InstancesConfig
@@ -52,6 +55,9 @@ from sandbox.locks import exclusive
 from sandbox.protocol import Backend
 from sandbox.types import BuildLimits
 from sandbox.verifier.verifier_runtime import VerifierRuntime
+
+if TYPE_CHECKING:
+    from pipeline.curation.own_host import HostFacts
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATA_VARIABLE = "TOUCHSTONE_DATA"
@@ -137,6 +143,7 @@ class Settings(Record):
     instances: InstancesConfig = InstancesConfig()
     decontamination: DecontaminationConfig = DecontaminationConfig()
     quality: QualityConfig = QualityConfig()
+    dataset: DatasetConfig = DatasetConfig()
     rollout: AgentsConfig = AgentsConfig()
 
 
@@ -275,6 +282,20 @@ class Workshop:
     @functools.cache  # noqa: B019
     def scorer(self) -> Scorer:
         return StaticScorer(self.settings.score)
+
+    def host(self) -> "HostFacts":
+        """What this machine is known by, which no published row may say."""
+        from pipeline.curation.own_host import host_facts  # its tables of telephone numbers take a while to load
+
+        images, server = self.settings.images, getattr(self.settings.model, "base_url", None)
+        named = [*images.mirrors.values(), images.debian_mirror, images.registry, server]
+        return host_facts(
+            os.environ,
+            user=getpass.getuser(),
+            host=socket.gethostname(),
+            paths=[str(self.data), str(self.folder), str(PROJECT), str(Path.home())],
+            addresses=[address for address in named if address],
+        )
 
     def latest_snapshot(self) -> SnapshotVersion | None:
         published = versions(self.data, self.settings.snapshot)

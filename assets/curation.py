@@ -1,0 +1,43 @@
+"""What is found in verified attempts before they are published: secrets, copies, what benchmarks hold too."""
+
+import dagster as dg
+
+from assets.checks import complete, completeness
+from assets.curation_figures import curation_figures
+from assets.metadata import stage_metadata
+from assets.resources import RetryResource, Workshop, WorkshopResource
+from assets.trajectories import verifications
+from pipeline.curation.benchmarks import BenchmarkTask, read_benchmarks
+from pipeline.curation_report import CurationReport, curation_report
+from pipeline.funnel import funnel
+from pipeline.schemas import to_rows
+from pipeline.stages.curating import curate, looked_with
+
+
+@dg.asset(
+    group_name="datasets",
+    kinds={"python", "deltalake"},
+    deps=[verifications],
+    check_specs=[complete("curations")],
+)
+def curations(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
+    """Each verified attempt looked through once; what is published of them is decided anew each time."""
+    shop = workshop.open()
+    report = curate(shop.store(), benchmarks(shop), shop.host(), retry.options(shop))
+    columns = ["trajectory_id", "rules", "n_planted", "unscrubbable", "reason"]
+    rows = to_rows(shop.store().current("curations", columns).slice(0, 10))
+    metadata = stage_metadata(report, funnel(shop.store()).stages(), rows, columns)
+    return dg.MaterializeResult(
+        metadata={**metadata, **curation_figures(report_of(shop))}, check_results=[completeness(report)]
+    )
+
+
+def benchmarks(shop: Workshop) -> list[BenchmarkTask]:
+    """The tasks that no data may hold. Raises ConfigurationError."""
+    return read_benchmarks(shop.folder / path for path in shop.settings.decontamination.benchmarks)
+
+
+def report_of(shop: Workshop) -> CurationReport:
+    """The report of a data folder. Raises ConfigurationError."""
+    looked = looked_with(benchmarks(shop))
+    return curation_report(shop.store(), shop.settings.dataset, shop.folder, looked, shop.settings.snapshot)
