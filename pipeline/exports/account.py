@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,10 @@ from pipeline.types import Record
 
 Unit = Literal["trajectory_id", "instance_id"]
 """What one row of an export is: an attempt, or a task however many attempts at it are published."""
+
+
+_MANY = 100
+"""Files and folders above which one flush of everything costs less than one of each."""
 
 
 class RowRefused(PipelineError):
@@ -126,8 +131,7 @@ class Account:
             (part / "refused.jsonl").write_text(lines, encoding="ascii")
         text = json.dumps(made.model_dump(exclude={"folder"}), indent=1) + "\n"
         (part / "export.json").write_text(text, encoding="ascii")
-        for path in [*part.rglob("*"), part]:
-            sync(path)
+        _put_on_disk(part)
         return made
 
     def _nothing(self, splits: tuple[str, ...]) -> str:
@@ -138,6 +142,15 @@ class Account:
             f"none of the {len(self._refused)} rows of {self.version.reference} can be exported so; "
             f"{first['trajectory_id']}: {first['reason']}"
         )
+
+
+def _put_on_disk(folder: Path) -> None:
+    paths = [*folder.rglob("*"), folder]
+    if len(paths) > _MANY:
+        os.sync()
+        return
+    for path in paths:
+        sync(path)
 
 
 def digest_of(value: object) -> bytes:

@@ -7,7 +7,6 @@ marks of ChatML could not be told from two messages, so that row is refused. Meg
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ from pipeline.exports.account import RowRefused, Unit
 from pipeline.schemas import Row
 
 _BEGIN, _END = "<|im_start|>", "<|im_end|>"
-_MESSAGE = re.compile(r"<\|im_start\|>([a-z]+)\n(.*?)<\|im_end\|>\n", re.DOTALL)
 
 
 class Megatron:
@@ -42,7 +40,8 @@ class Megatron:
         return {"text": "".join(told)} | {name: essence[name] for name in chat.LABELS}
 
     def recovered(self, record: Row) -> Row:
-        messages = [{"role": found[1], "content": found[2]} for found in _MESSAGE.finditer(str(record["text"]))]
+        told = [part.removeprefix(_BEGIN).partition("\n") for part in str(record["text"]).split(f"{_END}\n")[:-1]]
+        messages = [{"role": role, "content": content} for role, _, content in told]
         return {name: record[name] for name in chat.LABELS} | {"messages": messages}
 
     def companions(self, name: str, ids: Mapping[str, Sequence[str]]) -> dict[str, str]:
