@@ -21,7 +21,8 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pipeline.errors import ConfigurationError, ItemRejected
+from pipeline.errors import ConfigurationError
+from pipeline.exports.account import RowRefused
 
 Message = Mapping[str, str]
 """role and content."""
@@ -45,16 +46,16 @@ class ChatTemplate:
         self.around = lru_cache(_SHAPES)(self._around)
 
     def render(self, messages: Sequence[Message], prompt: bool = False) -> str:
-        """The whole text; with `prompt` it ends where the model begins to write. Raises ItemRejected."""
+        """The whole text; with `prompt` it ends where the model begins to write. Raises RowRefused."""
         try:
             return self._template.render(messages=messages, add_generation_prompt=prompt, **self._words)
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ItemRejected("template_refuses", f"the chat template refuses it: {error}") from error
+            raise RowRefused("template_refuses", f"the chat template refuses it: {error}") from error
 
     def pieces(self, messages: Sequence[Message]) -> tuple[tuple[str, ...], str]:
         """What the template puts before each content and after the last one, and the whole text.
 
-        Raises ItemRejected when the template rewrites a content or refuses the conversation.
+        Raises RowRefused when the template rewrites a content or refuses the conversation.
         """
         pieces = self.around(tuple(message["role"] for message in messages))
         whole = self.render(messages)
@@ -64,7 +65,7 @@ class ChatTemplate:
         if whole != expected + pieces[-1]:
             place = next((at for at, (a, b) in enumerate(zip(whole, expected, strict=False)) if a != b), len(expected))
             turn = _turn_at(place, pieces, messages)
-            raise ItemRejected("template_rewrites", f"the chat template rewrites the text of message {turn}")
+            raise RowRefused("template_rewrites", f"the chat template rewrites the text of message {turn}")
         return pieces, whole
 
     def _around(self, roles: tuple[str, ...]) -> tuple[str, ...]:
@@ -75,10 +76,10 @@ class ChatTemplate:
         for place, mark in enumerate(marks):
             before, found, rest = rest.partition(mark)
             if not found:
-                raise ItemRejected("template_rewrites", f"the chat template leaves out or moves message {place}")
+                raise RowRefused("template_rewrites", f"the chat template leaves out or moves message {place}")
             pieces.append(before)
         if any("touchstone-7c1f0e5b-" in piece for piece in (*pieces, rest)):
-            raise ItemRejected("template_rewrites", "the chat template repeats a message")
+            raise RowRefused("template_rewrites", "the chat template repeats a message")
         self._check_prompts(messages, whole)
         return (*pieces, rest)
 
@@ -88,7 +89,7 @@ class ChatTemplate:
             turns = sorted({*turns[:16], *turns[:: len(turns) // 16 or 1], *turns[-16:]})
         for turn in turns:
             if turn and whole.partition(messages[turn]["content"])[0] != self.render(messages[:turn], prompt=True):
-                raise ItemRejected(
+                raise RowRefused(
                     "template_rewrites",
                     f"the prompt of message {turn} is not how the whole conversation begins: the chat template writes "
                     "earlier turns otherwise once later ones are there",

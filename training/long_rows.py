@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pipeline.errors import ItemRejected
+from pipeline.exports.account import RowRefused
 from training.chat_template import Message
 from training.tokens import ChatTokenizer, Encoded, Memo
 
@@ -41,18 +41,18 @@ class Window:
     """Observations that lost their middle."""
 
     def encode(self, tokenizer: ChatTokenizer, memo: Memo) -> Encoded:
-        """Its tokens. Raises ItemRejected."""
+        """Its tokens. Raises RowRefused."""
         return tokenizer.encode(self.messages, self.targets, memo)
 
 
 def windows(messages: Sequence[Message], tokenizer: ChatTokenizer, max_tokens: int, memo: Memo) -> list[Window]:
     """The row as windows of at most `max_tokens` tokens, in order: one when it fits as it is.
 
-    Raises ItemRejected: `no_target` without a turn of the assistant, `turn_too_long`, and what the tokenizer raises.
+    Raises RowRefused: `no_target` without a turn of the assistant, `turn_too_long`, and what the tokenizer raises.
     """
     turns = tuple(place for place, message in enumerate(messages) if message["role"] == "assistant")
     if not turns:
-        raise ItemRejected("no_target", "the assistant says nothing in this row")
+        raise RowRefused("no_target", "the assistant says nothing in this row")
     costs = tokenizer.costs(messages, memo)
     if sum(costs.values()) <= max_tokens:
         return [Window(tuple(messages), frozenset(turns), turns, 0)]
@@ -77,13 +77,13 @@ class _Splitter:
         self._until = [0, *accumulate(costs[place] for place in range(len(messages)))]
 
     def windows(self) -> Iterator[Window]:
-        """In order. Raises ItemRejected."""
+        """In order. Raises RowRefused."""
         first = total = 0
         while first < len(self._turns):
             window, length = self._fitting(first)
             total += length
             if total > MOST_TOKENS:
-                raise ItemRejected("too_many_windows", f"its windows have more than {MOST_TOKENS} tokens together")
+                raise RowRefused("too_many_windows", f"its windows have more than {MOST_TOKENS} tokens together")
             yield window
             first += len(window.turns)
 
@@ -106,10 +106,10 @@ class _Splitter:
         return Window(messages, frozenset(turn + offset for turn in learned), learned, cut)
 
     def _learned(self, first: int, room: int) -> int:
-        """Where the window ends that is learned from turn `first` on. Raises ItemRejected when that is too long."""
+        """Where the window ends that is learned from turn `first` on. Raises RowRefused when that is too long."""
         start = self._turns[first]
         if self._costs[start] > room:
-            raise ItemRejected(
+            raise RowRefused(
                 "turn_too_long",
                 f"message {start} has {self._costs[start]} tokens; beside the task there are {max(room, 0)} of "
                 f"{self._max_tokens}",

@@ -17,7 +17,7 @@ from training.tokens import ChatTokenizer, Encoded
 
 SAMPLED_ROWS = 3
 SAMPLED_WINDOWS = 3
-"""Of the first row that was split."""
+"""Of each of these."""
 SHOWN = 300
 """Characters of a run in the sample."""
 
@@ -40,8 +40,6 @@ class Audit(Record):
     rows: int
     rows_split: int
     windows: int
-    refused: Mapping[str, int]
-    """Class of the reason -> rows."""
     n_tokens: int
     n_target_tokens: int
     tokens: Mapping[str, Share]
@@ -58,7 +56,8 @@ class Audit(Record):
     """Turns that are context in a window, beside the one that learns them."""
     cut_observations: int
     texts_normalised: int
-    """Messages whose text the tokenizer composes otherwise; never an assistant's that is learned."""
+    """Messages whose text the tokenizer composes otherwise; never an assistant's that is learned. As often as they
+    stand in a window, as are those of the next figure."""
     texts_spelling_control_tokens: int
     """Messages that spell one: they stay the letters they are, while a server would read a control token."""
 
@@ -69,38 +68,39 @@ class AuditCount:
 
     tokenizer: ChatTokenizer
     max_tokens: int
-    refused: Counter[str] = field(default_factory=Counter)
     _of: Counter[str] = field(default_factory=Counter)
     _all: Counter[str] = field(default_factory=Counter)
     _target: Counter[str] = field(default_factory=Counter)
     _sample: list[str] = field(default_factory=list)
     _split_shown: bool = False
-    _proved: set[int] = field(default_factory=set)
 
-    def window(self, trajectory_id: str, number: int, of: int, window: Window, encoded: Encoded) -> None:
-        """Take one window of a row."""
-        if self._shows(number, of):
-            self._sample.append(self._shown(f"{trajectory_id}, window {number + 1} of {of}", encoded))
+    def row(self, trajectory_id: str, messages: Sequence[Message], made: Sequence[tuple[Window, Encoded]]) -> None:
+        """Take a row with all its windows."""
+        for number, (window, encoded) in enumerate(made):
+            if self._shows(number, len(made)):
+                self._sample.append(self._shown(f"{trajectory_id}, window {number + 1} of {len(made)}", encoded))
+            self._window(window, encoded)
+        self._split_shown = self._split_shown or len(made) > 1
+        places = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+        learned = [turn for window, _ in made for turn in window.turns]
+        empty = sum(not messages[place]["content"] for place in places)
+        self._of["rows"] += 1
+        self._of["rows_split"] += len(made) > 1
+        self._of["turns"] += len(places)
+        self._of["turns_proved"] += len(places) if learned == places else 0
+        self._of["empty_turns"] += empty
+        self._of["rows_without_text"] += empty == len(places)
+
+    def _window(self, window: Window, encoded: Encoded) -> None:
         for run in encoded.runs:
             self._all[run.role] += len(run.ids)
             self._target[run.role] += len(run.ids) if run.target else 0
-        told = sum(message["role"] == "assistant" for message in window.messages)
+        turns = sum(message["role"] == "assistant" for message in window.messages)
         self._of["windows"] += 1
-        self._of["repeated_turns"] += told - len(window.turns)
+        self._of["repeated_turns"] += turns - len(window.turns)
         self._of["cut_observations"] += window.cut
         self._of["texts_normalised"] += encoded.rewritten
         self._of["texts_spelling_control_tokens"] += encoded.spelled
-
-    def row(self, messages: Sequence[Message], windows: Sequence[Window]) -> None:
-        """Take a row whose windows were all written."""
-        texts = [message["content"] for message in messages if message["role"] == "assistant"]
-        places = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
-        self._of["rows"] += 1
-        self._of["rows_split"] += len(windows) > 1
-        self._of["turns"] += len(places)
-        self._of["turns_proved"] += len(places) if [t for window in windows for t in window.turns] == places else 0
-        self._of["empty_turns"] += texts.count("")
-        self._of["rows_without_text"] += not any(texts)
 
     def audit(self) -> Audit:
         """The figures so far."""
@@ -112,7 +112,6 @@ class AuditCount:
             tokenizer_files=self.tokenizer.files,
             chat_template_sha256=self.tokenizer.template_sha256,
             max_tokens=self.max_tokens,
-            refused=dict(sorted(self.refused.items())),
             tokens=roles,
             n_tokens=self._all.total(),
             n_target_tokens=self._target.total(),
@@ -124,10 +123,8 @@ class AuditCount:
         return "\n\n".join(self._sample) + "\n"
 
     def _shows(self, number: int, of: int) -> bool:
-        if of > 1 and not self._split_shown:
-            self._split_shown = number + 1 == min(of, SAMPLED_WINDOWS)
-            return True
-        return self._of["windows"] < SAMPLED_ROWS and number == 0
+        first_split = of > 1 and not self._split_shown
+        return number < SAMPLED_WINDOWS and (first_split or self._of["rows"] < SAMPLED_ROWS)
 
     def _shown(self, title: str, encoded: Encoded) -> str:
         lines = [f"== {title}: {encoded.n_tokens} tokens, {encoded.n_target_tokens} of them learned"]

@@ -19,7 +19,8 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import ConfigurationError, ItemRejected
+from pipeline.errors import ConfigurationError
+from pipeline.exports.account import RowRefused
 from pipeline.token_counts import load_tokenizer, read_tokenizer, without_control_tokens
 from training.chat_template import Message, read_template
 
@@ -115,7 +116,7 @@ class ChatTokenizer:
         return hashlib.sha256(f"{self.files['tokenizer.json']} {self.template_sha256}".encode()).hexdigest()
 
     def length(self, messages: Sequence[Message], memo: Memo) -> int:
-        """Tokens of the conversation. Raises ItemRejected as `encode` does, save for what only its proofs find."""
+        """Tokens of the conversation. Raises RowRefused as `encode` does, save for what only its proofs find."""
         pieces = self.template.around(tuple(message["role"] for message in messages))
         spans = self._spans(messages, pieces, frozenset())
         return sum(len(run.ids) for run in self._read(spans, memo))
@@ -131,7 +132,7 @@ class ChatTokenizer:
     def encode(self, messages: Sequence[Message], targets: frozenset[int], memo: Memo) -> Encoded:
         """The conversation with the turns at `targets` to be learned.
 
-        Raises ItemRejected (`template_refuses`, `template_rewrites`, `no_end_of_turn`, `tokenizer_rewrites`,
+        Raises RowRefused (`template_refuses`, `template_rewrites`, `no_end_of_turn`, `tokenizer_rewrites`,
         `misaligned`, `forged_control`, `text_too_long`).
         """
         pieces, whole = self.template.pieces(messages)
@@ -185,7 +186,7 @@ class ChatTokenizer:
             ends = closing and isinstance(closing[0], int)
             if role == "assistant":
                 if not ends:
-                    raise ItemRejected("no_end_of_turn", "the chat template ends a turn of the assistant with no token")
+                    raise RowRefused("no_end_of_turn", "the chat template ends a turn of the assistant with no token")
                 yield _Span(role, place, False, tuple(opening))
                 yield _Span(role, place, place in targets, (content, closing[0]))
             else:
@@ -212,11 +213,11 @@ class ChatTokenizer:
     def _fill(self, texts: Sequence[str], memo: Memo) -> None:
         new = [text for text in dict.fromkeys(texts) if text not in memo]
         if (longest := max(map(len, new), default=0)) > LONGEST_TEXT:
-            raise ItemRejected("text_too_long", f"a message has {longest} characters; {LONGEST_TEXT} are read")
+            raise RowRefused("text_too_long", f"a message has {longest} characters; {LONGEST_TEXT} are read")
         for text, read in zip(new, self._texts.encode_batch_fast(new, add_special_tokens=False), strict=True):
             ids = read.ids
             if not self._numbers.isdisjoint(ids):  # a vocabulary that has control tokens among its words
-                raise ItemRejected("forged_control", "a text becomes a control token in spite of everything")
+                raise RowRefused("forged_control", "a text becomes a control token in spite of everything")
             memo[text] = array("i", ids)
 
     def _prove_whole(
@@ -230,7 +231,7 @@ class ChatTokenizer:
             ids.extend(run.ids)
         if ids == self._ids([whole]) or ids == self._ids(_from_turns(messages, pieces)):
             return
-        raise ItemRejected("misaligned", "the tokens of its parts are not those of the whole text")
+        raise RowRefused("misaligned", "the tokens of its parts are not those of the whole text")
 
     def _ids(self, texts: list[str]) -> array[int]:
         ids = array("i")
@@ -243,7 +244,7 @@ class ChatTokenizer:
         texts = self._whole.decode_batch([list(run.ids[:-1]) for run in learned], skip_special_tokens=False)
         for run, text in zip(learned, texts, strict=True):
             if text != messages[run.message]["content"]:
-                raise ItemRejected(
+                raise RowRefused(
                     "tokenizer_rewrites", f"the tokens of message {run.message} spell another text than the assistant's"
                 )
 
