@@ -98,6 +98,7 @@ class HeldOut:
     """The tasks of benchmarks, prepared for comparison with any number of attempts."""
 
     tasks: Sequence[BenchmarkTask]
+    max_words: int = MAX_WORDS
     _runs: dict[Run, set[int]] = field(default_factory=dict)
     _solutions: NDArray[Any] = field(init=False)
     _instructions: NDArray[Any] = field(init=False)
@@ -120,7 +121,7 @@ class HeldOut:
     def _of_part(self, part: Part, attempt: AttemptTexts) -> Iterator[Overlap]:
         texts = attempt.part(part)
         n_words, n_runs, shared = self._shared(texts)
-        if n_words > MAX_WORDS:
+        if n_words > self.max_words:
             yield Overlap(task="", part=part)
         alike = self._alike(part, attempt, n_words)
         for number in sorted({*shared, *alike}):
@@ -139,7 +140,7 @@ class HeldOut:
     def _shared(self, texts: Sequence[str]) -> tuple[int, int, dict[int, dict[Run, None]]]:
         """(words, different runs of 8 words, runs in common by number of the task in the order of the text)."""
         shared: dict[int, dict[Run, None]] = {}
-        found = list(islice(_words(texts), MAX_WORDS + 1))
+        found = list(islice(_words(texts), self.max_words + 1))
         different: set[int] = set()
         for length in (DROP_WORDS, REVIEW_WORDS):
             for run in zip(*(islice(found, start, None) for start in range(length)), strict=False):
@@ -198,7 +199,7 @@ def _drop(one: Overlap, reason: str) -> Contamination:
 def _review(one: Overlap, masked: frozenset[int]) -> str:
     """Why somebody should look; empty for no reason."""
     if not one.task:
-        return f"its {one.part} have more than {MAX_WORDS:,} words and were not compared as a whole"
+        return f"its {one.part} are too long to be compared as a whole"
     if not set(one.long) - masked:
         return ""
     quoted = next((text for text in one.quoted if _hashed(tuple(text.split())) not in masked), None)

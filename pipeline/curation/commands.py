@@ -45,7 +45,7 @@ _TOKEN = re.compile(
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
 _PLAIN = re.compile(r"[\w@%+:,./-]+")
 _PROTECTED = re.compile(r"[$`\\!\"]")
-_TEMPORARY = re.compile(r"(?<![\w.-])/(?:var/tmp|tmp|dev/shm)/[\w.-]+")
+_TEMPORARY = re.compile(r"(?<![\w.-])/(?:var/tmp|tmp|dev/shm)/[\w.-]*[\w-]")
 _WORD = re.compile(r"[\w./-]{1,200}|[^\w\s./-]{1,200}")
 
 

@@ -46,6 +46,8 @@ def read_reviews(path: Path) -> dict[str, Review]:
 
 
 def _review(path: Path, number: int, line: dict[str, str]) -> Review:
+    if len(line) > len(COLUMNS):
+        raise ConfigurationError(f"{path}, line {number}: it has more than {len(COLUMNS)} cells; quote a comma")
     try:
         return Review.model_validate({name: (line[name] or "").strip() for name in COLUMNS})
     except ValidationError as error:

@@ -44,6 +44,7 @@ PUBLISHED = {
     ("terminal", 2): "cdcda8ab33b6",
     ("judgements", 1): "8a34ce8f3f2f",
     ("replays", 1): "05afe7eaa344",
+    ("curations", 1): "aea8b39ce795",
 }
 """First 12 digits of the hash of each schema version that data may have been written with. Add, never edit."""
 
@@ -62,6 +63,7 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[object]:
         pa.int64(): st.integers(-(2**63), 2**63 - 1),
         pa.float64(): st.floats(allow_nan=False),
         pa.bool_(): st.booleans(),
+        pa.binary(): st.binary(max_size=8),
         pa.timestamp("us", tz="UTC"): st.datetimes(timezones=st.just(UTC), max_value=datetime(9999, 1, 1)),
     }
     return st.none() | by_type[kind]
