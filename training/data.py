@@ -100,15 +100,16 @@ def _token_row(found: PublishedRow, made: Made, number: int, tokenizer_id: str) 
 
 
 def _messages(found: PublishedRow) -> list[Message]:
-    """The messages of a row. Raises RowRefused when there are none or one has no role or text."""
+    """The messages of a row. Raises RowRefused when there are none, or one has no known role or no text."""
     if found.row is None:
         raise RowRefused("not_utf8", "a text of it is no valid UTF-8")
     messages = found.row.get("messages")
     if not isinstance(messages, list) or not messages:
         raise RowRefused("no_messages", "it has no messages")
     for place, message in enumerate(messages):
-        if not isinstance(message, dict) or not all(isinstance(message.get(key), str) for key in ("role", "content")):
-            raise RowRefused("no_messages", f"message {place} has no role or no text")
-        if message["role"] not in ROLES:
-            raise RowRefused("unknown_role", f"message {place} has the role {message['role'][:40]!r}")
+        if message is None or message["role"] not in ROLES:
+            role = None if message is None else message["role"]
+            raise RowRefused("unknown_role", f"message {place} is of the role {role!r}, none of {', '.join(ROLES)}")
+        if message["content"] is None:
+            raise RowRefused("no_content", f"message {place} has no text, not even an empty one")
     return messages

