@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
-from pipeline.curation.personal import NOBODY
 from pipeline.curation.scrub_views import Hit, View
+from pipeline.curation.scrub_words import MACHINES, NOBODY
 from pipeline.types import Record
 
 LONG_NAME = 6
@@ -33,12 +33,9 @@ _ADDRESS_NAME = re.compile(
     r"(?i)(?:proxy|mirror|index_url|extra_index|registry|find_links|endpoint|_url|_host|base_url|goproxy|remote)$"
 )
 _PLAIN = re.compile(r"[A-Za-z]*|[\d.]*|[/~].*", re.DOTALL)
-_COMMON = NOBODY | frozenset(
-    "localhost localhost.localdomain host hostname server client machine computer laptop desktop docker container sandbox"
-    " linux worker1 node1 master main proxy squid mirror registry buildkitsandbox".split()
-)
+_ORDINARY = NOBODY | MACHINES
 _PROMPT = re.compile(r"@(?=[0-9a-f]{0,11}\d)(?=[0-9a-f]{0,11}[a-f])(?P<id>[0-9a-f]{12})(?=[:\s])")
-_ENGINES = ("docker", "containers", "overlay2", "libpod", "sandboxes")
+_ENGINES = ("docker", "containers", "overlay2", "libpod")
 _ENGINE = re.compile(rf"(?:{'|'.join(_ENGINES)})[/-](?P<id>[0-9a-f]{{64}}|[0-9a-f]{{32}})(?![0-9a-f])")
 
 
@@ -80,8 +77,8 @@ def host_facts(
     short = host.partition(".")[0]
     return HostFacts(
         paths=_ordered(str(PurePosixPath(path)) for path in paths if _is_trace(path)),
-        users=_ordered(name for name in (user,) if name.lower() not in _COMMON and len(name) > 1),
-        names=_ordered(name for name in (host, short) if name.lower() not in _COMMON and len(name) > 1),
+        users=_ordered(name for name in (user,) if name.lower() not in _ORDINARY and len(name) > 1),
+        names=_ordered(name for name in (host, short) if name.lower() not in _ORDINARY and len(name) > 1),
         addresses=_ordered(form for address in named for form in _forms(address)),
         secrets=_ordered(secrets | {part for address in named for part in _password(address)}),
         containers=_ordered(container for container in containers if len(container) >= 12),
@@ -138,7 +135,7 @@ def _forms(address: str) -> Iterator[str]:
         port = None
     if port:
         yield f"{host}:{port}"
-    if "." in host and host not in _COMMON:
+    if "." in host and host not in _ORDINARY:
         yield host
 
 

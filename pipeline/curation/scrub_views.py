@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 PIECE = 1 << 20
@@ -44,12 +44,15 @@ class Hit(NamedTuple):
 class View:
     """One reading of a text."""
 
-    def __init__(self, raw: str, decoded: bool) -> None:
+    def __init__(self, raw: str, *, decoded: bool = False, codes: Sequence[re.Match[str]] = ()) -> None:
+        """`codes`: every code of the text, in order; needed by both readings where there are any."""
         self._raw = raw
+        self._decoded = decoded
+        self._codes = codes
         self._starts: list[int] = []
         self._places: list[tuple[int, int]] = []
         """For each stretch of the view where it begins in the raw text, and how long a code is (0: plain text)."""
-        self.text = self._decoded() if decoded else raw
+        self.text = self._read() if decoded else raw
 
     @functools.cached_property
     def lower(self) -> str:
@@ -70,9 +73,16 @@ class View:
 
     def raw(self, start: int, end: int) -> str:
         """What stands in the text for a stretch of the view."""
-        if not self._starts:
+        if not self._decoded:
             return self._raw[start:end]
         return self._raw[self._place(start)[0] : self._place(end - 1)[1]] if end > start else ""
+
+    def splits_code(self, start: int) -> bool:
+        """Whether a stretch begins inside of a code, e.g. with the `n` of a line break: only decoded it is right."""
+        if self._decoded or not self._codes:
+            return False
+        index = bisect_left(self._codes, start, key=re.Match.start) - 1
+        return index >= 0 and start < self._codes[index].end()
 
     def _place(self, at: int) -> tuple[int, int]:
         index = bisect_right(self._starts, at) - 1
@@ -80,10 +90,10 @@ class View:
         begin = place if width else place + at - self._starts[index]
         return begin, begin + (width or 1)
 
-    def _decoded(self) -> str:
+    def _read(self) -> str:
         parts: list[str] = []
         length = done = 0
-        for code in _CODED.finditer(self._raw):
+        for code in self._codes:
             for part, width in ((self._raw[done : code.start()], 0), (_meaning(code[0]), len(code[0]))):
                 if part:
                     self._starts.append(length)
@@ -99,9 +109,10 @@ class View:
 def views(texts: Iterable[str]) -> Iterator[View]:
     """Texts in pieces as they stand, and decoded where that differs; short texts share a piece."""
     for piece in _joined(texts):
-        yield View(piece, decoded=False)
-        if _CODED.search(piece):
-            yield View(piece, decoded=True)
+        codes = list(_CODED.finditer(piece))
+        yield View(piece, codes=codes)
+        if codes:
+            yield View(piece, decoded=True, codes=codes)
 
 
 def _joined(texts: Iterable[str]) -> Iterator[str]:
@@ -135,7 +146,7 @@ def _meaning(code: str) -> str:
     """The one character a code stands for; nothing for colours and line continuations."""
     if code[0] == "%":
         return chr(int(code[1:], 16))
-    if code[0] != "\\" or code[1] in "\r\n" or len(code) > 6 or code.startswith("\\033"):
+    if code[0] != "\\" or code[1] in "\r\n" or "[" in code:
         return ""
     if code[1] in "ux" and len(code) > 2:
         return chr(int(code[2:], 16))

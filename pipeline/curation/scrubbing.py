@@ -43,19 +43,47 @@ from pipeline.types import CONTEXT, Record
 RULES = "scrub-1"
 """Changes whenever other findings may come out."""
 MAX_VALUES = 2_000
-"""Different values in one row from which it is no trace of work any more, but a list of addresses or keys."""
+"""Different values in one row from which it is no trace of work any more, but a list of addresses."""
+MAX_SECRETS = 200
+ROUNDS = 3
+"""How often what is left is read again: placeholders have another length, and other words may come together."""
 ANYWHERE = 12
 """Length from which a secret is replaced inside of longer words too."""
 
 IDENTITY = frozenset(
-    "trajectory_id instance_id repository_id source full_name commit license license_path license_sha256 language domain"
-    " family difficulty verifier_sha256 image_digest agent sample stop_reason outcome backend generator interface split"
-    " failure_class".split()
+    {
+        "trajectory_id",
+        "instance_id",
+        "repository_id",
+        "source",
+        "full_name",
+        "commit",
+        "license",
+        "license_path",
+        "license_sha256",
+        "language",
+        "domain",
+        "family",
+        "difficulty",
+        "verifier_sha256",
+        "image_digest",
+        "agent",
+        "sample",
+        "stop_reason",
+        "outcome",
+        "backend",
+        "generator",
+        "interface",
+        "split",
+        "failure_class",
+    }
 )
 """Columns that say which row it is, in words of ours or in the public name of the repository."""
 
 _PLACEHOLDER = re.compile(r"SCRUBBED_[A-Z0-9_]+?_\d+")
 _WORD = re.compile(r"\w")
+_FILE_END = re.compile(r"[.-]\w")
+_SECRET = ("secret.", "host.secret")
 _ESCAPE_END = re.compile(
     r"(?:\\[ntrbfva0]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9A-Fa-f]{2}|(?:\x1b|\\u001b|\\x1b|\\033)\[[0-9;?]*[A-Za-z])\Z"
 )
@@ -106,39 +134,47 @@ def find_in_row(row: Mapping[str, object], host: HostFacts, generated: Sequence[
 def find(texts: Iterable[str], *, planted: Planted, host: HostFacts) -> tuple[Finding, ...]:
     """Findings in texts that belong together, in the order in which they come. Raises NotScrubbable."""
     every = list(texts)
-    different = list(dict.fromkeys(every))
-    surfaces = _surfaces(different, host)
-    _add_codings(surfaces, different)
-    names = _placeholders(surfaces)
-    found = [
-        Finding(
-            kind=kind,
-            text=surface,
-            placeholder="" if planted.covers(kind, value, surface) else before + names[kind, _folded(kind, value)],
-            count=0,
-        )
-        for surface, (kind, before, value) in surfaces.items()
-    ]
-    counts = Counter[str]()
-    counting = Replacer(found, counts)
-    for text in every:
-        counting(text)
-    return tuple(f.model_copy(update={"count": counts[f.text]}) for f in found if counts[f.text])
+    different = list(dict.fromkeys(filter(None, every)))
+    surfaces: _Surfaces = {}
+    left: Sequence[str] = different
+    for _ in range(ROUNDS):
+        before = len(surfaces)
+        _look(surfaces, left, host)
+        _add_codings(surfaces, different)
+        if len(surfaces) == before:
+            break
+        replace = Replacer(_numbered(surfaces, planted))
+        left = [changed for text in different if (changed := replace(text)) != text]
+    # What only ever stands inside of something longer is no finding, and takes no number.
+    counts = _counted(every, _numbered(surfaces, planted))
+    found = _numbered({surface: entry for surface, entry in surfaces.items() if counts[surface]}, planted)
+    return tuple(finding.model_copy(update={"count": counts[finding.text]}) for finding in found)
 
 
 _Surfaces = dict[str, tuple[str, str, str]]
 """Text as it stands -> kind, what stays of it, and the value as it is without its coding."""
 
 
-def _surfaces(texts: Iterable[str], host: HostFacts) -> _Surfaces:
-    surfaces: _Surfaces = {}
+def _look(surfaces: _Surfaces, texts: Iterable[str], host: HostFacts) -> None:
     try:
         for view in views(texts):
             for hit in _hits(view, host):
-                _note(surfaces, view, hit)
+                if not view.splits_code(hit.start):
+                    _note(surfaces, view, hit)
     except TimeoutError as error:
         raise NotScrubbable(f"the detector gave up on a text: {error}") from error
-    return surfaces
+
+
+def _counted(texts: Iterable[str], findings: Sequence[Finding]) -> Counter[str]:
+    """How often each finding is met, by its text."""
+    counts = Counter[str]()
+    replace = Replacer(findings, counts)
+    planted = [finding for finding in findings if not finding.placeholder]
+    for text in texts:
+        replace(text)
+        for finding in planted:
+            counts[finding.text] += sum(1 for _ in _spans(text, finding))
+    return counts
 
 
 def _hits(view: View, host: HostFacts) -> Iterator[Hit]:
@@ -159,20 +195,21 @@ def _note(surfaces: _Surfaces, view: View, hit: Hit) -> None:
 
 
 def _add_codings(surfaces: _Surfaces, texts: Sequence[str]) -> None:
-    """The same values in codings in which no rule sees them by themselves."""
-    for kind, before, value in list(surfaces.values()):
-        if before or not kind.startswith(("secret.", "host.secret", "personal.email")):
-            continue
+    """Secrets in codings in which no rule sees them by themselves."""
+    secret = [(kind, value) for kind, _, value in surfaces.values() if kind.startswith(_SECRET)]
+    if len(secret) > MAX_SECRETS:
+        raise NotScrubbable(f"more than {MAX_SECRETS} secrets would have to be replaced")
+    for kind, value in secret:
         for coding in _codings(value):
             if coding not in surfaces and any(coding in text for text in texts):
                 surfaces[coding] = (kind, "", value)
 
 
-def _codings(value: str) -> set[str]:
+def _codings(value: str) -> list[str]:
     encoded = value.encode("utf-8", "replace")
-    coded = {value, json.dumps(value)[1:-1], urllib.parse.quote(encoded, safe=""), urllib.parse.quote_plus(encoded)}
+    coded = [value, json.dumps(value)[1:-1], urllib.parse.quote(encoded, safe="")]
     if len(value) >= 8:
-        coded |= {base64.b64encode(encoded + end).decode() for end in (b"", b"\n")}
+        coded += [base64.b64encode(encoded + end).decode() for end in (b"", b"\n")]
     return coded
 
 
@@ -181,25 +218,30 @@ def _folded(kind: str, value: str) -> str:
     return value.lower() if kind in ("personal.email", "host.name", "host.address", "host.user") else value
 
 
-def _placeholders(surfaces: _Surfaces) -> dict[tuple[str, str], str]:
-    """The word for each value, numbered by kind in the order of their coming."""
+def _numbered(surfaces: _Surfaces, planted: Planted) -> list[Finding]:
+    """Findings without counts; values are numbered by kind in the order of their coming."""
     names: dict[tuple[str, str], str] = {}
     numbers = Counter[str]()
-    for kind, _, value in surfaces.values():
-        key = (kind, _folded(kind, value))
-        if key not in names:
-            label = re.sub(r"[^A-Z0-9]+", "_", kind.partition(".")[2].upper())
-            numbers[label] += 1
-            names[key] = f"SCRUBBED_{label}_{numbers[label]}"
-    return names
+    findings = []
+    for surface, (kind, before, value) in surfaces.items():
+        name = ""
+        if not planted.covers(kind, value, surface):
+            key = (kind, _folded(kind, value))
+            if key not in names:
+                label = re.sub(r"[^A-Z0-9]+", "_", kind.partition(".")[2].upper())
+                numbers[label] += 1
+                names[key] = f"SCRUBBED_{label}_{numbers[label]}"
+            name = before + names[key]
+        findings.append(Finding(kind=kind, text=surface, placeholder=name, count=0))
+    return findings
 
 
 class Replacer:
     """Findings -> the way of a text to one without them. Longer ones win; placeholders are left alone."""
 
     def __init__(self, findings: Iterable[Finding], counts: Counter[str] | None = None) -> None:
-        """`counts`, if given, gets how often each finding was met, the planted ones included."""
-        self._findings = sorted(findings, key=lambda finding: (-len(finding.text), finding.text))
+        """`counts`, if given, gets how often each finding was replaced, by its text."""
+        self._findings = [finding for finding in findings if finding.placeholder]
         self._counts = counts
 
     def __call__(self, text: str) -> str:
@@ -212,9 +254,8 @@ class Replacer:
         for start, end, finding in _apart(spans, taken):
             if self._counts is not None:
                 self._counts[finding.text] += 1
-            if finding.placeholder:
-                parts += (text[done:start], finding.placeholder)
-                done = end
+            parts += (text[done:start], finding.placeholder)
+            done = end
         return "".join([*parts, text[done:]])
 
 
@@ -231,11 +272,11 @@ def _spans(text: str, finding: Finding) -> Iterator[_Span]:
 
 
 def _stands_alone(text: str, start: int, end: int, finding: Finding) -> bool:
-    if finding.kind.startswith(("secret.", "host.secret")) and len(finding.text) >= ANYWHERE:
+    if finding.kind.startswith(_SECRET) and len(finding.text) >= ANYWHERE:
         return True
     if _WORD.match(text, end) and _WORD.match(text, end - 1):
         return False
-    if finding.kind == "host.path" and re.compile(r"[.-]\w").match(text, end):
+    if finding.kind == "host.path" and _FILE_END.match(text, end):
         return False
     before = _WORD.match(text, start) and start and _WORD.match(text, start - 1)
     return not before or bool(_ESCAPE_END.search(text[max(0, start - 14) : start]))
@@ -253,7 +294,7 @@ def _apart(spans: list[_Span], taken: list[tuple[int, int]]) -> Iterator[_Span]:
         if blocked and blocked[0] < end:
             continue
         if open_span and start < open_span[1]:
-            longest = max(open_span[2], finding, key=lambda one: (bool(one.placeholder), len(one.text)))
+            longest = max(open_span[2], finding, key=lambda one: len(one.text))
             open_span = (open_span[0], max(open_span[1], end), longest)
         else:
             if open_span:
@@ -306,14 +347,11 @@ _JUDGING = ("solution", "verifier_files", "verifier_command", "verifier_passing_
 
 def unsafe(row: Mapping[str, object], findings: Iterable[Finding]) -> str | None:
     """Why a row cannot be published scrubbed, or None: its solution or its verifier would have to be changed."""
+    kept = {finding.text: finding for finding in findings if finding.placeholder}
     for name in _JUDGING:
-        for text in _task_texts(row, (name,)):
-            counts = Counter[str]()
-            kept = [finding for finding in findings if finding.placeholder]
-            Replacer(kept, counts)(text)
-            for finding in kept:
-                if counts[finding.text]:
-                    return f"{name} holds {finding.placeholder} ({finding.kind}), which the task did not plant"
+        counts = _counted(_task_texts(row, (name,)), list(kept.values()))
+        for text in counts:
+            return f"{name} holds {kept[text].placeholder} ({kept[text].kind}), which the task did not plant"
     return None
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from kingfisher_sdk import Rules, Scanner
 
-from pipeline.curation.scrub_views import Hit, View
+from pipeline.curation.scrub_views import OVERLAP, Hit, View
 
 TIMEOUT_S = 60.0
 """Longest time the detector may take for one piece of a text."""
@@ -32,27 +32,30 @@ _NO_CREDENTIAL = re.compile(
 )
 _GENERIC = frozenset({"generic-credential-uri", "curl-auth-user", "curl-auth-header", "kubernetes-secret-yaml"})
 """Rules of the detector that take any value in a certain place."""
-_AWS = re.compile(r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])")
+_AWS = re.compile(r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])")
 _BOT = re.compile(r":AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
 _KEY_WORDS = r"(?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 # Whole, or cut off somewhere: outputs are.
 _KEY_BLOCK = re.compile(
-    rf"-----BEGIN {_KEY_WORDS}(?:[^-\0]{{0,12000}}(?:-(?!----)[^-\0]{{0,200}}){{0,9}}-----END {_KEY_WORDS}"
+    rf"-----BEGIN {_KEY_WORDS}(?:[^-\0]{{0,12000}}+(?:-(?!----)[^-\0]{{0,12000}}+){{0,9}}-----END {_KEY_WORDS}"
     r"|(?:\s{1,9}[>|#+-]?[ ]{0,20}[A-Za-z0-9+/=:,-]{16,})+)"
 )
-_KEY_END = re.compile(rf"(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,9}})+-----END {_KEY_WORDS}")
-_NAMES = ("pass", "pwd", "secret", "token", "api", "access", "auth", "account", "signing", "encryption", "master", "credential")
-_PLAIN = r"""[^\s"'`,;<>(){}\[\]\\|&]{8,200}"""
+_KEY_END = re.compile(rf"-----END {_KEY_WORDS}")
+_KEY_LINE = re.compile(r"\s*[A-Za-z0-9+/=]{16,80}\s*")
+_PLAIN = r"""[^\s"'`,;<>(){}\[\]\\|&]{8,200}+"""
+_NAMES = ("pass", "pwd", "secret", "token", "credential", "key")
 _NAMED = re.compile(
-    r"(?i)(?P<name>(?:pass(?:w(?:or)?d|phrase|wd)?|pwd|secret|token|(?:api|access|auth|account|signing|encryption|master)"
-    r"[_-]?key|credential)[a-z0-9_-]{0,24})"
-    r"""["']?\]?[ \t]{0,3}(?::=|=>|=|:)[ \t]{0,3}(?:(?P<quote>["'])(?P<quoted>[^"'\n]{8,200})(?P=quote)"""
-    rf"""|(?P<plain>{_PLAIN})(?![(\[{{]))"""
+    r"(?i)(?P<name>(?:pass(?:w(?:or)?d|phrase|wd)?|pwd|secret|token|credential|key)[a-z0-9_-]{0,24})"
+    r"""["']?\]?[ \t]{0,3}(?::=|=>|=|:|(?<=--password)[ ])[ \t]{0,3}"""
+    rf"""(?:(?P<quote>["'])(?P<quoted>[^"'\n]{{8,200}})(?P=quote)|(?P<plain>{_PLAIN})(?![(\[{{]))"""
 )
-_SPEECH = ("login", "sshpass", "--password", "--token", "--secret", "--api-key")
+_KEY_OWNER = re.compile(
+    r"(?i)(?:api|access|auth|account|signing|encryption|master|secret|shared|service|license)[_-]?\Z"
+)
+_SPEECH = ("login", "sshpass")
 _SPOKEN = re.compile(
-    r"(?i)(?:login\s{1,9}\S{1,64}\s{1,9}password\s{1,9}|sshpass\s{1,3}-p\s{0,3}|login\b[^\n]{0,80}?\s-p\s{1,3}"
-    rf"|--(?:password|token|secret|api-key)[= ])['\"]?(?P<plain>{_PLAIN})"
+    r"(?i)(?:login\s{1,9}\S{1,64}\s{1,9}password\s{1,9}|sshpass\s{1,3}-p\s{0,3}|login\b[^\n]{0,80}?\s-p\s{1,3})"
+    rf"['\"]?(?P<plain>{_PLAIN})"
 )
 _HEADER = re.compile(
     r"(?i)authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<how>bearer|basic|token|apikey)\s{1,3}"
@@ -73,7 +76,7 @@ _NO_VALUE = re.compile(
 _WORDS = re.compile(r"[A-Za-z_]+\d{0,3}(?:(?:[-._:/]|->|::)(?:[A-Za-z_]+\d{0,3}|\d{1,2}))*")
 _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]{16,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _STRONG_NAME = re.compile(r"(?i)secret|api[_-]?key|passw|(?:access|auth|deploy|bot)[_-]?token")
-_NUMBER = re.compile(r"[\d.,:+-]+")
+_NUMBER = re.compile(r"[\d.,:+/TZ-]+")
 MIN_BITS = 2.75
 """Entropy per character below which a value after a telling name is taken for a word."""
 
@@ -107,7 +110,7 @@ def _detected(text: str) -> Iterator[Hit]:
 
 
 def _formed(view: View) -> Iterator[Hit]:
-    for found in view.beginning(("akia", "asia", "abia", "acca"), _AWS):
+    for found in _AWS.finditer(view.text):
         if not found[0].endswith("EXAMPLE") and not view.text[found.start() - 1 : found.start()].isalnum():
             yield Hit("secret.aws_access_token", found.start(), found.end(), found.start())
     for found in _BOT.finditer(view.text):
@@ -116,9 +119,21 @@ def _formed(view: View) -> Iterator[Hit]:
             start = found.start() - len(number[0])
             yield Hit("secret.telegram_bot_api_token", start, found.end(), start)
     if "PRIVATE KEY" in view.text:
-        for rule in (_KEY_BLOCK, _KEY_END):
-            for found in rule.finditer(view.text):
-                yield Hit("secret.private_key", found.start(), found.end(), found.start())
+        yield from _private_keys(view.text)
+
+
+def _private_keys(text: str) -> Iterator[Hit]:
+    for found in _KEY_BLOCK.finditer(text):
+        yield Hit("secret.private_key", found.start(), found.end(), found.start())
+    for found in _KEY_END.finditer(text):
+        start = found.start()
+        for line in reversed(text[max(0, start - OVERLAP) : start].splitlines(keepends=True)):
+            if not _KEY_LINE.fullmatch(line):
+                break
+            start -= len(line)
+        if start < found.start():
+            start += len(text[start : found.end()]) - len(text[start : found.end()].lstrip())
+            yield Hit("secret.private_key", start, found.end(), start)
 
 
 def _told(view: View) -> Iterator[Hit]:
@@ -126,6 +141,8 @@ def _told(view: View) -> Iterator[Hit]:
         part = "quoted" if found["quoted"] else "plain"
         before = view.text[max(0, found.start() - 24) : found.start()]
         name = re.search(r"[A-Za-z0-9_-]*\Z", before)
+        if found[0][:3].lower() == "key" and not _KEY_OWNER.search(before):
+            continue
         if credible(found[part], (name[0] if name else "") + found["name"]):
             yield Hit("secret.password", *found.span(part), found.start(part))
     spoken = ("password", view.beginning(_SPEECH, _SPOKEN))
@@ -144,13 +161,21 @@ def _told(view: View) -> Iterator[Hit]:
 def credible(value: str, name: str) -> bool:
     """Whether a value looks made at random, or like a password that somebody thought of: not a word, a reference, a
     number, a path or a form of a stored hash."""
-    if _NO_NAME.search(name) or _NO_VALUE.search(value) or _WORDS.fullmatch(value) or _NUMBER.fullmatch(value) or " " in value.strip():
+    if _NO_NAME.search(name) or _NO_VALUE.search(value) or _NUMBER.fullmatch(value) or " " in value.strip():
         return False
-    if not (re.search(r"[A-Za-z]", value) and re.search(r"\d", value)):
+    if _WORDS.fullmatch(value) and not _is_scrambled(value):
+        return False
+    if not (re.search(r"[A-Za-z]", value) and (re.search(r"\d", value) or _is_scrambled(value))):
         return False
     if _HEX.fullmatch(value) and not _STRONG_NAME.search(name):
         return False
     return _bits(value) >= MIN_BITS
+
+
+def _is_scrambled(value: str) -> bool:
+    """Whether capitals stand closer together than in names that are put together from words."""
+    humps = re.findall(r"[A-Z]?[a-z]+|[A-Z](?![a-z])", value)
+    return len(humps) >= 4 and value != value.upper() and len("".join(humps)) / len(humps) < 2.6
 
 
 def _bits(value: str) -> float:

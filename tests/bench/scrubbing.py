@@ -40,7 +40,15 @@ HOST = HostFacts(
 ALNUM = string.ascii_letters + string.digits
 FIRST = ("marta", "ivo", "kasimir", "linnea", "benedikt", "tomasz", "oriane", "yusuf", "hanneke", "rasmus")
 LAST = ("oberholz", "tanner", "vogt", "brandt", "aumann", "zielak", "morvan", "demirel", "kuipers", "lindqvist")
-MAIL_HOSTS = ("north-mill.org", "acme-shop.net", "posteo.de", "mail.tu-ostheim.de", "fastmail.fm", "gmx.ch", "zielak.pl")
+MAIL_HOSTS = (
+    "north-mill.org",
+    "acme-shop.net",
+    "posteo.de",
+    "mail.tu-ostheim.de",
+    "fastmail.fm",
+    "gmx.ch",
+    "zielak.pl",
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,8 @@ def _phone(rng: random.Random) -> str:
 
 
 def _ip(rng: random.Random) -> str:
-    return f"{rng.choice((5, 46, 78, 93, 141, 188, 194))}.{rng.randrange(40, 250)}.{rng.randrange(250)}.{rng.randrange(1, 250)}"
+    first = rng.choice((5, 46, 78, 93, 141, 188, 194))
+    return f"{first}.{rng.randrange(40, 250)}.{rng.randrange(250)}.{rng.randrange(1, 250)}"
 
 
 def _password(rng: random.Random) -> str:
@@ -115,7 +124,9 @@ POSITIVES: dict[str, Callable[[random.Random], str]] = {
     "aws_secret_key": lambda rng: base64.b64encode(rng.randbytes(30)).decode(),
     "github_token": lambda rng: "ghp_" + _pick(rng, ALNUM, 36),
     "gitlab_token": lambda rng: "glpat-" + _pick(rng, ALNUM, 20),
-    "slack_token": lambda rng: f"xoxb-{rng.randrange(10**11, 10**12)}-{rng.randrange(10**11, 10**12)}-{_pick(rng, ALNUM, 24)}",
+    "slack_token": lambda rng: (
+        f"xoxb-{rng.randrange(10**11, 10**12)}-{rng.randrange(10**11, 10**12)}-{_pick(rng, ALNUM, 24)}"
+    ),
     "stripe_key": lambda rng: "sk_live_" + _pick(rng, ALNUM, 24),
     "openai_key": lambda rng: f"sk-{_pick(rng, ALNUM, 20)}T3BlbkFJ{_pick(rng, ALNUM, 20)}",
     "anthropic_key": lambda rng: f"sk-ant-api03-{_pick(rng, ALNUM + '-_', 93)}AA",
@@ -125,7 +136,9 @@ POSITIVES: dict[str, Callable[[random.Random], str]] = {
     "google_key": lambda rng: "AIza" + _pick(rng, ALNUM, 35),
     "sendgrid_key": lambda rng: f"SG.{_pick(rng, ALNUM, 22)}.{_pick(rng, ALNUM, 43)}",
     "telegram_token": lambda rng: f"{rng.randrange(10**9, 10**10)}:AA{_pick(rng, ALNUM + '_-', 33)}",
-    "api_key": lambda rng: _pick(rng, string.hexdigits.lower(), 32) if rng.random() < 0.5 else _pick(rng, ALNUM, 28) + "8",
+    "api_key": lambda rng: (
+        _pick(rng, string.hexdigits.lower(), 32) if rng.random() < 0.5 else _pick(rng, ALNUM, 28) + "8"
+    ),
     "bearer": lambda rng: _pick(rng, ALNUM, 39) + "5",
     "basic": lambda rng: base64.b64encode(f"deploy:{_password(rng)}".encode()).decode(),
     "jwt": _jwt,
@@ -134,7 +147,9 @@ POSITIVES: dict[str, Callable[[random.Random], str]] = {
     "phone": _phone,
     "ip": _ip,
     "ipv6": lambda rng: f"2a01:4f8:{rng.randrange(16, 65535):x}:{rng.randrange(16, 65535):x}::{rng.randrange(1, 9)}",
-    "home": lambda rng: rng.choice(("/home/", "/Users/")) + rng.choice(FIRST) + rng.choice(("", ".")) + rng.choice(LAST),
+    "home": lambda rng: (
+        rng.choice(("/home/", "/Users/")) + rng.choice(FIRST) + rng.choice(("", ".")) + rng.choice(LAST)
+    ),
     "windows_user": lambda rng: rng.choice(FIRST) + rng.choice(LAST),
     "host_path": lambda rng: rng.choice(HOST.paths),
     "host_user": lambda rng: rng.choice(HOST.users),
