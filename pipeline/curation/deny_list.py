@@ -12,10 +12,9 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-import pyarrow.parquet as pq
 from pydantic import Field
 
-from pipeline.snapshots import manifest_of, versions
+from pipeline.snapshots import batches, versions
 from pipeline.types import Record
 
 
@@ -49,13 +48,11 @@ def still_published(root: Path, name: str, entries: Sequence[Denied]) -> dict[st
     found: dict[str, int] = {}
     for version in versions(root, name) if entries else []:
         rows = 0
-        for file in manifest_of(version.path).files:
-            parts = pq.ParquetFile(version.path / file.path).iter_batches(columns=["source", "full_name"])
-            for part in parts:
-                columns = (part.column("source").to_pylist(), part.column("full_name").to_pylist())
-                pairs = [(str(source), str(full_name)) for source, full_name in zip(*columns, strict=True)]
-                listed = denied(pairs, entries)
-                rows += sum(pair in listed for pair in pairs)
+        for part in batches(version.path, ["source", "full_name"]):
+            columns = (part.column("source").to_pylist(), part.column("full_name").to_pylist())
+            pairs = [(str(source), str(full_name)) for source, full_name in zip(*columns, strict=True)]
+            listed = denied(pairs, entries)
+            rows += sum(pair in listed for pair in pairs)
         if rows:
             found[version.version] = rows
     return found

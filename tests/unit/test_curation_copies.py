@@ -89,7 +89,7 @@ def test_a_near_copy_needs_a_near_instruction() -> None:
     ],
 )
 def test_the_better_attempt_is_kept_whatever_its_id(better: dict[str, object], worse: dict[str, object]) -> None:
-    rows = [attempt("traj-9", SCRIPT, **better), attempt("traj-0", SCRIPT, **worse)]
+    rows = [attempt("traj-9", SCRIPT, TASK, **better), attempt("traj-0", SCRIPT, TASK, **worse)]
     assert list(exact_copies(rows)) == list(near_copies(rows)) == ["traj-0"]
 
 

@@ -58,7 +58,10 @@ def candidate(number: int, **facts: object) -> Candidate:
     return replace(made, **facts)  # type: ignore[arg-type]
 
 
-def alone(one: Candidate, config: DatasetConfig = DatasetConfig(), **reviews: Review) -> Excluded | None:
+DEFAULT = DatasetConfig()
+
+
+def alone(one: Candidate, config: DatasetConfig = DEFAULT, **reviews: Review) -> Excluded | None:
     """What becomes of one attempt; None when it is kept."""
     found = decide([one], config, {review.id: review for review in reviews.values()})
     assert len(found.kept) + len(found.excluded) == 1
@@ -127,7 +130,7 @@ def test_an_attempt_that_quotes_a_benchmark_is_out_though_its_task_is_clean() ->
 
 
 def test_what_waits_for_a_review_is_out_and_in_the_queue() -> None:
-    found = decide([candidate(1, task=NEAR)], DatasetConfig(), {})
+    found = decide([candidate(1, task=NEAR)], DEFAULT, {})
     assert [(one.step, one.reason) for one in found.excluded] == [
         ("contaminated", "waits for review: shares with held-1: 'so many words'")
     ]
@@ -142,7 +145,7 @@ def test_a_review_keeps_or_drops_and_empties_the_queue(of: str) -> None:
     assert alone(near, r=review("keep", of)) is None
     dropped = alone(near, r=review("drop", of))
     assert dropped is not None and dropped.reason == "dropped in review by ada: a known idiom"
-    assert decide([near], DatasetConfig(), {of: review("drop", of)}).queue == ()
+    assert decide([near], DEFAULT, {of: review("drop", of)}).queue == ()
 
 
 def test_the_review_of_an_attempt_goes_before_that_of_its_task() -> None:
@@ -151,7 +154,7 @@ def test_the_review_of_an_attempt_goes_before_that_of_its_task() -> None:
 
 
 def test_what_is_out_for_its_licence_is_not_in_the_queue() -> None:
-    assert decide([candidate(1, task=NEAR, license=None)], DatasetConfig(), {}).queue == ()
+    assert decide([candidate(1, task=NEAR, license=None)], DEFAULT, {}).queue == ()
 
 
 def test_what_cannot_be_scrubbed_or_was_not_looked_through_is_out() -> None:
@@ -166,7 +169,7 @@ def test_copies_are_out_and_name_what_is_kept() -> None:
     rows = [candidate(i, curated=curated(f"traj-{i:03d}", "same", n_turns=9 - i)) for i in (1, 2)]
     near = replace(curated("traj-003", "same"), attempted=replace(rows[0].curated.attempted, commands_sha256="x"))  # type: ignore[union-attr]
     near = replace(near, attempted=replace(near.attempted, trajectory_id="traj-003"))
-    found = decide([*rows, candidate(3, curated=near)], DatasetConfig(), {})
+    found = decide([*rows, candidate(3, curated=near)], DEFAULT, {})
     assert found.kept == ("traj-002",)
     assert found.excluded == (
         Excluded("traj-001", "exact_copy", "the same commands for the same instruction as traj-002", "traj-002"),
@@ -176,12 +179,12 @@ def test_copies_are_out_and_name_what_is_kept() -> None:
 
 def test_an_attempt_that_is_out_before_holds_no_place() -> None:
     best = candidate(1, license=None, curated=curated("traj-001", "same", n_turns=1))
-    assert decide([best, candidate(2, curated=curated("traj-002", "same"))], DatasetConfig(), {}).kept == ("traj-002",)
+    assert decide([best, candidate(2, curated=curated("traj-002", "same"))], DEFAULT, {}).kept == ("traj-002",)
 
 
-def mixed() -> list[Candidate]:
+def mixed() -> st.SearchStrategy[list[Candidate]]:
     """Attempts with everything against them, alone and together."""
-    facts = st.fixed_dictionaries(
+    facts: st.SearchStrategy[dict[str, object]] = st.fixed_dictionaries(
         {
             "full_name": st.sampled_from(["debian/gron", "own/denied"]),
             "license": st.sampled_from(["MIT", "ISC", "GPL-3.0", None]),
@@ -192,7 +195,7 @@ def mixed() -> list[Candidate]:
             "seen": st.booleans(),
         }
     )
-    return st.lists(facts, max_size=25).map(lambda rows: [_of(i, row) for i, row in enumerate(rows)])  # type: ignore[return-value]
+    return st.lists(facts, max_size=25).map(lambda rows: [_of(i, row) for i, row in enumerate(rows)])
 
 
 def _of(number: int, row: dict[str, object]) -> Candidate:
@@ -271,7 +274,7 @@ def test_published_versions_that_hold_denied_rows_are_named(tmp_path: Path) -> N
             code_commit=None,
             run_id=None,
             summary={},
-            card=lambda rows, summary: "",
+            describe=lambda draft: {"README.md": b"# Rows\n"},
         )
     assert still_published(tmp_path, "terminal", CONFIG.deny) == {"v0002": 2}
     assert still_published(tmp_path, "terminal", ()) == {}

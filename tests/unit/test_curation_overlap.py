@@ -63,7 +63,7 @@ def test_an_attempt_of_ones_own_shares_nothing() -> None:
 @pytest.mark.parametrize("part", ["commands", "thoughts", "observations"])
 def test_thirteen_words_in_any_part_are_for_review_and_quoted(part: str) -> None:
     quoted = part_of(prose(203), 13)
-    found = seen(texts(**{part: [f"{prose(910, 300)} {quoted} {prose(911, 300)}"]}))
+    found = seen(texts(prose(900), **{part: [f"{prose(910, 300)} {quoted} {prose(911, 300)}"]}))
     assert (found.decision, found.task) == ("review", "held-3")
     assert f"its {part} share with held-3: '{quoted}'" == found.reason
 
