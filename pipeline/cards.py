@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import duckdb
 import pyarrow as pa
+
+from pipeline.snapshots.publishing import Draft
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -18,32 +21,40 @@ _LICENSES = frozenset(
 """Identifiers a hub takes; any other licence is `other` there, and its SPDX id stands in the rows."""
 
 
-def front_matter(name: str, rows: pa.Table, file_bytes: int) -> str:
-    """The head, with its `---` lines, of a data set with the one split `train` in data/train-*.parquet."""
+def front_matter(draft: Draft) -> str:
+    """The head, with its `---` lines. Loaders find the files of each split by it."""
+    rows: dict[str, int] = {}
+    for file in draft.files:
+        rows[str(file.split)] = rows.get(str(file.split), 0) + (file.rows or 0)
+    data_files = [{"split": split, "path": f"data/{split}-*.parquet"} for split in sorted(rows)]
     values: dict[str, object] = {
-        "pretty_name": name,
-        "license": _licenses(rows),
+        "pretty_name": draft.name,
+        "license": _licenses(draft),
         "language": ["en", "code"],
         "tags": ["agents", "terminal", "trajectories", "verified"],
         "task_categories": ["text-generation"],
-        "size_categories": [next((label for limit, label in _SIZES if rows.num_rows < limit), "n>1M")],
-        "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}],
+        "size_categories": [next((label for limit, label in _SIZES if draft.rows < limit), "n>1M")],
+        "configs": [{"config_name": "default", "data_files": data_files}],
         "dataset_info": {
-            "features": _features(list(rows.schema)),
-            "splits": [{"name": "train", "num_bytes": rows.nbytes, "num_examples": rows.num_rows}],
-            "download_size": file_bytes,
-            "dataset_size": rows.nbytes,
+            "features": _features(list(draft.schema)),
+            "splits": [
+                {"name": split, "num_bytes": draft.bytes_by_split[split], "num_examples": rows[split]}
+                for split in sorted(rows)
+            ],
+            "download_size": sum(file.bytes for file in draft.files),
+            "dataset_size": sum(draft.bytes_by_split.values()),
         },
     }
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
     return "\n".join(["---", *lines, "---", ""])
 
 
-def _licenses(rows: pa.Table) -> list[str]:
-    if "license" not in rows.column_names:
+def _licenses(draft: Draft) -> list[str]:
+    if "license" not in draft.schema.names:
         return ["other"]
-    found = {str(value).lower() for value in rows.column("license").unique().to_pylist()}
-    return sorted({license if license in _LICENSES else "other" for license in found})
+    files = [str(draft.folder / file.path) for file in draft.files]
+    found = duckdb.execute("SELECT DISTINCT lower(coalesce(license, 'none')) FROM read_parquet(?)", [files]).fetchall()
+    return sorted({license if license in _LICENSES else "other" for (license,) in found})
 
 
 def _features(fields: Sequence[pa.Field]) -> list[dict[str, object]]:

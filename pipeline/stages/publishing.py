@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
+from pipeline.cards import front_matter
 from pipeline.funnel import funnel
 from pipeline.joined_rows import verified_rows
 from pipeline.replay_rate import replay_rate
 from pipeline.schemas import TERMINAL, to_arrow
-from pipeline.snapshots import SnapshotVersion, publish, versions
+from pipeline.snapshots import Draft, SnapshotVersion, publish, versions
 from pipeline.tables import Store
 
 
 def publish_verified(store: Store, name: str, *, code_commit: str | None, run_id: str | None) -> SnapshotVersion | None:
     """The version that holds today's verified rows, new or already there; None when there is no verified row."""
-    rows = list(verified_rows(store))
-    if not rows:
+    rows = verified_rows(store)
+    first = next(rows, None)
+    if first is None:
         return None
     replays = replay_rate(store)
     return publish(
         store.root,
         name,
-        to_arrow(TERMINAL, rows),
+        (to_arrow(TERMINAL, [row]) for row in itertools.chain([first], rows)),
         schema_version=TERMINAL.version,
         parents=tuple(f"{name}/{version.version}" for version in versions(store.root, name)[-1:]),
         code_commit=code_commit,
         run_id=run_id,
         summary={"funnel": dict(funnel(store).stages()), "replays": replays.model_dump() if replays else None},
-        card=_card,
+        describe=_described,
     )
+
+
+def _described(draft: Draft) -> Mapping[str, str]:
+    return {"README.md": f"{front_matter(draft)}\n{_card(draft.rows, draft.summary)}"}
 
 
 def _card(rows: int, summary: Mapping[str, object]) -> str:

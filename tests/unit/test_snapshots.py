@@ -12,10 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import pipeline.snapshots
+import pipeline.snapshots.writing
 from pipeline.cards import front_matter
 from pipeline.schemas import TERMINAL, to_arrow
-from pipeline.snapshots import SnapshotDamaged, SnapshotVersion, check, load, locate, manifest_of, publish, versions
+from pipeline.snapshots import (
+    Draft,
+    SnapshotDamaged,
+    SnapshotVersion,
+    check,
+    load,
+    locate,
+    manifest_of,
+    publish,
+    versions,
+)
 
 
 def rows(*keys: str, **columns: object) -> pa.Table:
@@ -24,8 +34,8 @@ def rows(*keys: str, **columns: object) -> pa.Table:
     return to_arrow(TERMINAL, [{"trajectory_id": key, **base, **columns} for key in keys])
 
 
-def card(rows: int, summary: Mapping[str, object]) -> str:
-    return f"# Terminal\n\n{rows} rows, {summary}\n"
+def described(draft: Draft) -> Mapping[str, str | bytes]:
+    return {"README.md": f"# Terminal\n\n{draft.rows} rows, {draft.summary}\n", "plots/funnel.png": b"PNG"}
 
 
 def put(root: Path, table: pa.Table, **changes: object) -> SnapshotVersion:
@@ -35,7 +45,7 @@ def put(root: Path, table: pa.Table, **changes: object) -> SnapshotVersion:
         "code_commit": "abc",
         "run_id": "run-1",
         "summary": {"verified": table.num_rows},
-        "card": card,
+        "describe": described,
     }
     return publish(root, "terminal", table, **{**options, **changes})  # type: ignore[arg-type]
 
@@ -101,14 +111,24 @@ def test_an_unusable_name_is_refused(tmp_path: Path, name: str) -> None:
             code_commit=None,
             run_id=None,
             summary={},
-            card=card,
+            describe=described,
         )
 
 
 def test_nobody_may_write_to_a_version(tmp_path: Path) -> None:
     path = put(tmp_path, rows("a")).path
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) & 0o222 for p in [path, *path.rglob("*")]}
-    assert set(modes) == {"v0001", "data", "train-00000.parquet", "manifest.json", "README.md"}
+    assert set(modes) == {
+        "v0001",
+        "data",
+        "train-00000.parquet",
+        "manifest.json",
+        "README.md",
+        "ids.parquet",
+        "excluded.parquet",
+        "plots",
+        "funnel.png",
+    }
     assert set(modes.values()) == {0}
 
 
@@ -185,8 +205,8 @@ def test_a_reference_is_a_name_or_a_name_with_a_version(tmp_path: Path) -> None:
 def test_large_rows_are_divided_into_small_row_groups_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline.snapshots, "GROUP_BYTES", 20_000)
-    monkeypatch.setattr(pipeline.snapshots, "SHARD_BYTES", 100_000)
+    monkeypatch.setattr(pipeline.snapshots.writing, "GROUP_BYTES", 20_000)
+    monkeypatch.setattr(pipeline.snapshots.writing, "SHARD_BYTES", 100_000)
     table = rows(*(f"t{n}" for n in range(250)), instruction="x" * 1000)
     path = put(tmp_path, table).path
     files = [path / file.path for file in manifest_of(path).files]
@@ -204,8 +224,8 @@ def test_more_than_100_small_rows_never_share_a_row_group(tmp_path: Path) -> Non
 
 
 def test_a_first_shard_of_nulls_does_not_hide_the_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline.snapshots, "GROUP_ROWS", 1)
-    monkeypatch.setattr(pipeline.snapshots, "SHARD_BYTES", 1)
+    monkeypatch.setattr(pipeline.snapshots.writing, "GROUP_ROWS", 1)
+    monkeypatch.setattr(pipeline.snapshots.writing, "SHARD_BYTES", 1)
     table = pa.concat_tables([rows("a"), rows("b", solution=["ls"], model="m")])
     path = put(tmp_path, table).path
     files = sorted(str(file) for file in (path / "data").iterdir())
@@ -217,23 +237,31 @@ def test_odd_text_in_card_and_summary_is_published(tmp_path: Path) -> None:
     path = put(
         tmp_path,
         rows("a"),
-        card=lambda rows, summary: f"# \ud800 ü {rows}\n",
+        describe=lambda draft: {"README.md": f"# \ud800 ü {draft.rows}\n"},
         summary={"odd": "\udcff", "path": Path("x")},
     ).path
     assert check(path) == []
-    assert (path / "README.md").read_text().endswith("---\n\n# \ufffd ü 1\n")
+    assert (path / "README.md").read_text() == "# \ufffd ü 1\n"
     assert manifest_of(path).summary == {"odd": "\ufffd", "path": "x"}
 
 
-def test_the_head_of_the_card_names_licences_splits_and_features() -> None:
+def test_the_head_of_the_card_names_licences_splits_and_features(tmp_path: Path) -> None:
     table = pa.concat_tables([rows("a"), rows("b", license="GPL-3.0-only"), rows("c", license=None)])
-    lines = front_matter("terminal", table, 1234).splitlines()
+    heads: list[str] = []
+
+    def head_only(draft: Draft) -> Mapping[str, str | bytes]:
+        heads.append(front_matter(draft))
+        return {"README.md": heads[0]}
+
+    path = put(tmp_path, table, describe=head_only).path
+    lines = heads[0].splitlines()
     head = dict(line.split(": ", 1) for line in lines if line != "---")
     assert (lines[0], lines[-1]) == ("---", "---")
     assert json.loads(head["license"]) == ["mit", "other"]
     assert json.loads(head["size_categories"]) == ["n<1K"]
     info = json.loads(head["dataset_info"])
-    assert info["splits"] == [{"name": "train", "num_bytes": table.nbytes, "num_examples": 3}]
+    assert info["splits"] == [{"name": "train", "num_bytes": info["dataset_size"], "num_examples": 3}]
+    assert info["download_size"] == (path / "data/train-00000.parquet").stat().st_size
     features = {feature.pop("name"): feature for feature in info["features"]}
     assert list(features) == table.column_names
     assert features["n_turns"] == {"dtype": "int64"}
