@@ -136,20 +136,25 @@ class _Splitter:
         return self._cut_turn(self._turns[first - 1], self._turns[first], room)
 
     def _cut_turn(self, start: int, stop: int, room: int) -> tuple[tuple[Message, ...], int]:
-        """Of a turn that does not fit: what the assistant did, if it leaves half of the room, and the end of what came
-        of it, the earliest part cut."""
-        action = (self._messages[start],) if self._costs[start] <= room // 2 else ()
-        free = room - (self._costs[start] if action else 0)
-        observed: list[Message] = []
-        for place in reversed(range(start + 1, stop)):
-            if self._costs[place] <= free:
-                free -= self._costs[place]
-                observed.insert(0, self._messages[place])
-                continue
-            if shorter := self._cut(place, free):
-                return (*action, shorter, *observed), 1
-            break
-        return ((*action, *observed) if observed else ()), 0
+        """Of a turn that does not fit: what came of it, the earliest part cut, after what the assistant did, if that
+        leaves half of the room. Nothing between two messages is ever left out."""
+        if self._costs[start] <= room // 2:
+            observed, cut, begin = self._observed(start + 1, stop, room - self._costs[start])
+            if observed and begin == start + 1:
+                return (self._messages[start], *observed), cut
+        observed, cut, _ = self._observed(start + 1, stop, room)
+        return observed, cut
+
+    def _observed(self, start: int, stop: int, room: int) -> tuple[tuple[Message, ...], int, int]:
+        """The latest of these observations that fit, the earliest cut; how many are cut; the place of the first."""
+        begin = stop
+        while begin > start and self._costs[begin - 1] <= room:
+            begin -= 1
+            room -= self._costs[begin]
+        whole = tuple(self._messages[begin:stop])
+        if begin > start and (shorter := self._cut(begin - 1, room)):
+            return (shorter, *whole), 1, begin - 1
+        return whole, 0, begin
 
     def _cut(self, place: int, room: int) -> Message | None:
         message = self._messages[place]
