@@ -10,13 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from pipeline.curation.benchmark_overlap import Overlap
 from pipeline.curation.copies import Attempted
 from pipeline.curation.decisions import Candidate, Context, Curated
 from pipeline.curation.decontamination import Contamination
 from pipeline.joined_rows import named
-from pipeline.schemas import Row
-from pipeline.tables import Store
+from pipeline.schemas import Row, adapt, table_schema, to_rows
+from pipeline.tables import Store, readable
 
 CLEAN = Contamination(decision="clean")
 UNSEEN = "it was not looked through yet"
@@ -76,8 +79,6 @@ _TRAJECTORY = ("trajectory_id", "attempt", "instance_id")
 _CURATION = (
     "trajectory_id",
     "trajectory_attempt",
-    "rules",
-    "benchmark_sha256",
     "unscrubbable",
     "by_model",
     "n_thoughts",
@@ -101,10 +102,26 @@ def _curations(store: Store, looked: Looked) -> dict[tuple[str, int], Curated | 
     """By trajectory id and number of the attempt: what was found, or why nothing was."""
     shared: dict[bytes, bytes] = {}
     found: dict[tuple[str, int], Curated | str] = {}
-    for row in _current(store, "curations", _CURATION):
-        if (row["rules"], row["benchmark_sha256"]) == (looked.rules, looked.benchmark_sha256):
-            found[str(row["trajectory_id"]), int(str(row["trajectory_attempt"]))] = _seen(row, shared)
+    for row in _of_these(store, looked):
+        found[str(row["trajectory_id"]), int(str(row["trajectory_attempt"]))] = _seen(row, shared)
     return found
+
+
+def _of_these(store: Store, looked: Looked) -> Iterator[Row]:
+    """Rows of these rules a thousand at a time: with the signatures of all rules, a table may not fit into memory."""
+    light = store.current("curations", ("item_key", "attempt", "rules", "benchmark_sha256"))
+    wanted = {
+        (key, attempt)
+        for key, attempt, *of in zip(*(column.to_pylist() for column in light.columns), strict=True)
+        if of == [looked.rules, looked.benchmark_sha256]
+    }
+    schema = table_schema("curations").of((*_CURATION, "item_key", "attempt"))
+    for path in store.files("curations"):
+        with readable("curations"), pq.ParquetFile(path) as file:
+            names = [name for name in schema.arrow.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(1_000, columns=names):
+                rows = to_rows(adapt(schema, pa.Table.from_batches([batch])))
+                yield from (row for row in rows if (row["item_key"], row["attempt"]) in wanted)
 
 
 def _seen(row: Mapping[str, Any], shared: dict[bytes, bytes]) -> Curated | str:
