@@ -54,8 +54,11 @@ class TokenRow:
 class TokenFiles:
     """The files `data/<split>-00000.parquet` … of one split below a folder; no trajectory is in two of them."""
 
-    def __init__(self, folder: Path, split: str) -> None:
+    def __init__(
+        self, folder: Path, split: str, group_tokens: int = GROUP_TOKENS, file_tokens: int = FILE_TOKENS
+    ) -> None:
         self._folder, self._split = folder / "data", split
+        self._group_tokens, self._file_tokens = group_tokens, file_tokens
         self._folder.mkdir(exist_ok=True)
         self._number = self._tokens = self._pending = 0
         self._writer: pq.ParquetWriter | None = None
@@ -74,9 +77,9 @@ class TokenFiles:
         self._group.append(row)
         self._tokens += row.n_tokens
         self._pending += row.n_tokens
-        if self._pending >= GROUP_TOKENS:
+        if self._pending >= self._group_tokens:
             self._flush()
-        if self._tokens >= FILE_TOKENS and row.window + 1 == row.n_windows:
+        if self._tokens >= self._file_tokens and row.window + 1 == row.n_windows:
             self._flush()
             self._close()
 
