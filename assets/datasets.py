@@ -3,41 +3,54 @@
 import dagster as dg
 
 from assets.checks import no_faults
+from assets.curation import benchmarks, curations
 from assets.plots import funnel_plot
-from assets.resources import WorkshopResource, code_commit
+from assets.resources import Workshop, WorkshopResource, code_commit
 from assets.snapshot_view import query_markdown
-from assets.trajectories import verifications
+from pipeline.curation_report import decisions_of
 from pipeline.funnel import funnel
-from pipeline.snapshots import check
-from pipeline.stages.publishing import publish_verified
+from pipeline.snapshots import SnapshotVersion, check
+from pipeline.stages.curating import looked_with
+from pipeline.stages.publishing import Publication, publish_kept
 
 
 @dg.asset(
     group_name="datasets",
     kinds={"parquet"},
-    deps=[verifications],
+    deps=[curations],
     check_specs=[dg.AssetCheckSpec("files_match_manifest", asset="terminal_snapshot", blocking=True)],
 )
 def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResource) -> dg.MaterializeResult:
-    """All verified rows as an immutable Parquet version; nothing is written when they are those of the latest one."""
+    """What curation keeps as an immutable Parquet version; nothing is written when it is that of the latest one."""
     shop = workshop.open()
-    stages = funnel(shop.store()).stages()
-    version = publish_verified(shop.store(), shop.settings.snapshot, code_commit=code_commit(), run_id=context.run_id)
+    publication = publication_of(shop)
+    version = publish_kept(shop.store(), publication, code_commit=code_commit(), run_id=context.run_id)
+    stages = [*funnel(shop.store()).stages(), ("kept", len(publication.decisions.kept))]
+    metadata: dict[str, dg.MetadataValue] = {"funnel": funnel_plot(stages)}
     if version is None:
-        context.log.warning("no trajectory is verified yet: there is nothing to publish")
-        metadata: dict[str, dg.MetadataValue] = {"dagster/row_count": dg.MetadataValue.int(0)}
+        context.log.warning("no trajectory is verified and kept yet: there is nothing to publish")
         return dg.MaterializeResult(
-            metadata=metadata | {"funnel": funnel_plot(stages)}, check_results=[no_faults("files_match_manifest", [])]
+            metadata=metadata | {"dagster/row_count": dg.MetadataValue.int(0)},
+            check_results=[no_faults("files_match_manifest", [])],
         )
     return dg.MaterializeResult(
-        metadata={
-            "dagster/row_count": dg.MetadataValue.int(version.rows),
-            "version": dg.MetadataValue.text(version.version),
-            "written": dg.MetadataValue.bool(version.created),
-            "path": dg.MetadataValue.path(str(version.path)),
-            "sha256": dg.MetadataValue.text(version.sha256),
-            "preview": query_markdown(version.path),
-            "funnel": funnel_plot(stages),
-        },
-        check_results=[no_faults("files_match_manifest", check(version.path))],
+        metadata=metadata | _of(version), check_results=[no_faults("files_match_manifest", check(version.path))]
     )
+
+
+def publication_of(shop: Workshop) -> Publication:
+    """What would be published now. Raises ConfigurationError."""
+    settings, looked = shop.settings, looked_with(benchmarks(shop))
+    decisions = decisions_of(shop.store(), settings.dataset, shop.folder, looked)
+    return Publication(settings.snapshot, decisions, looked, settings.dataset, settings.splits)
+
+
+def _of(version: SnapshotVersion) -> dict[str, dg.MetadataValue]:
+    return {
+        "dagster/row_count": dg.MetadataValue.int(version.rows),
+        "version": dg.MetadataValue.text(version.version),
+        "written": dg.MetadataValue.bool(version.created),
+        "path": dg.MetadataValue.path(str(version.path)),
+        "sha256": dg.MetadataValue.text(version.sha256),
+        "preview": query_markdown(version.path),
+    }

@@ -2,13 +2,15 @@
 
 import dagster as dg
 
-from assets import datasets, images, instances, judgements, ratings, repositories, trajectories
+from assets import curation, datasets, images, instances, judgements, ratings, repositories, trajectories
 from assets.attempting import AttemptsResource
 from assets.resources import RetryResource, WorkshopResource
 from assets.schedules import instances_job, main_job, nightly
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([repositories, images, instances, ratings, trajectories, judgements, datasets]),
+    assets=dg.load_assets_from_modules(
+        [repositories, images, instances, ratings, trajectories, judgements, curation, datasets]
+    ),
     resources={"workshop": WorkshopResource(), "retry": RetryResource(), "attempts": AttemptsResource()},
     jobs=[main_job, instances_job],
     schedules=[nightly],

@@ -23,6 +23,7 @@ from pipeline.attempts import SamplesConfig
 from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig
 from pipeline.curation.decisions import DatasetConfig
+from pipeline.curation.splits import SplitConfig
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.image_attempts import CurationConfig, Workbench, sandbox_check
 from pipeline.instances import InstancesConfig
@@ -144,6 +145,7 @@ class Settings(Record):
     decontamination: DecontaminationConfig = DecontaminationConfig()
     quality: QualityConfig = QualityConfig()
     dataset: DatasetConfig = DatasetConfig()
+    splits: SplitConfig = SplitConfig()
     rollout: AgentsConfig = AgentsConfig()
 
 

@@ -5,7 +5,7 @@ Trajectories are read one at a time: those of all attempts need not fit into mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -126,17 +126,9 @@ def verified(store: Store) -> list[VerifiedRow]:
     return sorted(passed, key=lambda one: one.number)
 
 
-def verified_rows(store: Store) -> Iterator[Row]:
-    """Rows of the published schema: each attempt that passed, with its instance and its repository.
-
-    In the order in which attempts were recorded, one in memory at a time. Raises RowMissing, before the first one.
-    """
-    return (one.row for one in verified(store))
-
-
 def _published(trajectory: Row, verdict: Row, instance: Row, repository: Row) -> Row:
     return {
-        **{name: repository[name] for name in ("source", "full_name", "commit", "license", "license_sha256")},
+        **{name: repository[name] for name in _PUBLISHED_OF_REPOSITORY},
         **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
         **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
         "provenance": instance["provenance"],
@@ -144,9 +136,11 @@ def _published(trajectory: Row, verdict: Row, instance: Row, repository: Row) ->
         "outcome": verdict["outcome"],
         "tests": verdict["tests"],
         "integrity": verdict["integrity"],
+        "verified": verdict["outcome"] == "passed",
     }
 
 
+_PUBLISHED_OF_REPOSITORY = ("source", "full_name", "commit", "license", "license_path", "license_sha256")
 _PUBLISHED_OF_INSTANCE = (
     "instance_id",
     "repository_id",
@@ -163,6 +157,15 @@ _PUBLISHED_OF_INSTANCE = (
     "verifier_sha256",
     "image_digest",
     "generator",
+    "flake_rate",
+    "seed",
+    "state_scope",
+    "context_ids",
+    "limits_memory_mb",
+    "limits_cpus",
+    "limits_pids",
+    "limits_lifetime_s",
+    "limits_network",
 )
 _PUBLISHED_OF_TRAJECTORY = (
     "trajectory_id",
@@ -173,8 +176,12 @@ _PUBLISHED_OF_TRAJECTORY = (
     "steps",
     "n_turns",
     "n_tokens",
+    "n_prompt_tokens",
     "stop_reason",
+    "failure_class",
     "backend",
+    "interface",
+    "details",
 )
 
 

@@ -72,11 +72,11 @@ TABLES: dict[str, TableSchema] = {
 }
 """The working tables, by name."""
 
-TERMINAL = TableSchema("terminal", 2, pa.schema(list(columns.TERMINAL.items())), 100)
+TERMINAL = TableSchema("terminal", 3, pa.schema(list(columns.TERMINAL.items())), 100)
 """The published data set: one row is one verified trajectory with its instance and its repository."""
 
 RUN_DEPENDENT = frozenset(
-    {"seconds", "recorded_at", "retrieved_at", "attempt", "cached", "log_tail", "state_reference"}
+    {"seconds", "recorded_at", "retrieved_at", "attempt", "cached", "log_tail", "state_reference", "n_repeats"}
 )
 """Columns, nested ones too, that differ between two runs over the same input. All others are in the content hash."""
 

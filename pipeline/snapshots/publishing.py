@@ -22,7 +22,8 @@ from sandbox.locks import exclusive
 
 REMOVED = "removed"
 """Folder with the manifests of versions that are gone; their numbers are never given again."""
-EXCLUDED = pa.schema([(KEY, pa.string()), ("step", pa.string()), ("reason", pa.string())])
+EXCLUDED = pa.schema([(name, pa.string()) for name in (KEY, "step", "reason", "other")])
+"""`other` names what the row copies, or is too near to."""
 _TEMPORARY = ".unfinished-"
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from rich.console import Console
 
+from assets.curation import benchmarks
+from assets.datasets import publication_of
 from assets.progress import ProgressBars
 from assets.resources import code_commit, open_workshop
 from pipeline.attempts import Attempt, rounds
@@ -25,8 +27,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.pass_rates import Tally, pass_rates
 from pipeline.rows import instance_of
 from pipeline.schemas import Row, to_rows
+from pipeline.stages.curating import curate
 from pipeline.stages.options import Options
-from pipeline.stages.publishing import publish_verified
+from pipeline.stages.publishing import publish_kept
 from pipeline.stages.rollouts import roll_out
 from pipeline.stages.verifications import verify_all
 from pipeline.tables import Store
@@ -175,7 +178,8 @@ def main() -> None:
                 roll_out(store, part, backend, config, options)
                 verify_all(store, tasks, backend, options, command_timeout_s=config.command_timeout_s)
                 _add(store, rows, part)
-    published = publish_verified(store, workshop.settings.snapshot, code_commit=code_commit(), run_id=None)
+    curate(store, benchmarks(workshop), workshop.host(), options)
+    published = publish_kept(store, publication_of(workshop), code_commit=code_commit(), run_id=None)
     by_policy = {f"{agent}/{name}": group for agent, name, group in _policies(cells())}
     result = {policy: figures(group) for policy, group in by_policy.items()}
     (EXPERIMENT / "result.json").write_text(json.dumps(result, indent=1) + "\n")

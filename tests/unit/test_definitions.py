@@ -21,7 +21,8 @@ EDGES = {
     "trajectories": {"instances"},
     "verifications": {"trajectories"},
     "judgements": {"verifications"},
-    "terminal_snapshot": {"verifications"},
+    "curations": {"verifications"},
+    "terminal_snapshot": {"curations"},
 }
 
 
@@ -34,9 +35,9 @@ def test_the_graph_is_the_pipeline() -> None:
     assert edges == EDGES
 
 
-def test_every_stage_is_partitioned_alike_and_the_snapshot_is_not() -> None:
+def test_every_stage_is_partitioned_alike_and_what_takes_all_days_together_is_not() -> None:
     partitioned = {name for name, spec in specs().items() if spec.partitions_def == day_by_stream}
-    assert partitioned == set(EDGES) - {"terminal_snapshot"}
+    assert partitioned == set(EDGES) - {"curations", "terminal_snapshot"}
 
 
 def test_every_asset_has_a_group_kinds_and_a_description() -> None:

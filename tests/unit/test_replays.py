@@ -14,13 +14,13 @@ from pipeline.replay_rate import ReplayRate, replay_rate
 from pipeline.rows import checkout_row, instance_row, trajectory_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options
-from pipeline.stages.publishing import publish_verified
 from pipeline.stages.replaying import replay_all
 from pipeline.tables import Store
 from pipeline.types import Checkout, Repository, Step, TaskInstance, Trajectory
 from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Backend
 from sandbox.types import ExecResult, FrozenState, Judgement, TestOutcome
+from tests.unit.published import published
 
 TEST = "test_state.py::test_count"
 
@@ -134,7 +134,7 @@ def test_a_replay_of_an_earlier_verdict_does_not_count(store: Store) -> None:
 @pytest.mark.parametrize("outcomes", [(), ("failed", "passed")], ids=["none", "some"])
 def test_the_card_names_the_rate_where_there_is_one(store: Store, outcomes: tuple[str, ...]) -> None:
     replayed(store, *outcomes)
-    version = publish_verified(store, "terminal", code_commit=None, run_id=None)
+    version = published(store)
     assert version is not None
     card = (version.path / "README.md").read_text()
     assert ("1 of them (100.0%) got the same verdict" in card) is ("carried\nout again" in card) is bool(outcomes)

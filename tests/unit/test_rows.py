@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.joined_rows import RowMissing, judged_rows, verified_rows
+from pipeline.joined_rows import RowMissing, judged_rows, verified
 from pipeline.rows import instance_row
 from pipeline.schemas import Row
 from pipeline.tables import Store
@@ -36,7 +36,7 @@ def test_a_verdict_whose_rows_were_removed_names_the_table(
     if "instances" in there:
         write(store, "instances", "item", instance_row(task))
     with pytest.raises(RowMissing, match=f"the table {lost}"):
-        list(verified_rows(store))
+        verified(store)
     if lost != "rep":
         with pytest.raises(RowMissing, match=f"the table {lost}"):
             judged_rows(store)

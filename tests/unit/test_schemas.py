@@ -42,6 +42,7 @@ PUBLISHED = {
     ("trajectories", 3): "4e4c352858fc",
     ("verifications", 2): "6153ebb5ea1a",
     ("terminal", 2): "cdcda8ab33b6",
+    ("terminal", 3): "44b0c1ecd355",
     ("judgements", 1): "8a34ce8f3f2f",
     ("replays", 1): "05afe7eaa344",
     ("curations", 1): "aea8b39ce795",
@@ -150,6 +151,7 @@ def test_rows_of_an_older_version_get_nulls_in_the_columns_they_lack() -> None:
     assert (row["score"], row["features"], row["reason"]) == (0.5, None, None)
 
 
+OF_CURATION = TERMINAL.arrow.names[TERMINAL.arrow.names.index("split") :]
 OF_MODELS = ["interface", "messages", "details", "changes", "n_prompt_tokens", "cost_usd"]
 
 
@@ -159,7 +161,8 @@ OF_MODELS = ["interface", "messages", "details", "changes", "n_prompt_tokens", "
         (TABLES["trajectories"], 1, ["backend", *OF_MODELS]),
         (TABLES["trajectories"], 2, OF_MODELS),
         (TABLES["verifications"], 1, ["backend"]),
-        (TERMINAL, 1, ["backend", "integrity"]),
+        (TERMINAL, 1, ["backend", "integrity", *OF_CURATION]),
+        (TERMINAL, 2, OF_CURATION),
         (TABLES["instances"], 1, ["flake_rate", "repository_image_digest", "right", "weak"]),
     ],
     ids=lambda value: value.name if isinstance(value, TableSchema) else "",

@@ -86,7 +86,9 @@ def test_ids_say_the_hash_and_the_split_of_each_row(tmp_path: Path) -> None:
 
 
 def test_what_was_left_out_is_kept_with_its_reason_and_makes_no_version(tmp_path: Path) -> None:
-    out = pa.Table.from_pylist([{"trajectory_id": "z", "step": "licence", "reason": "none was found"}], schema=EXCLUDED)
+    out = pa.Table.from_pylist(
+        [{"trajectory_id": "z", "step": "licence", "reason": "none was found", "other": None}], schema=EXCLUDED
+    )
     version = put(tmp_path, part("a"), excluded=(out, out.slice(1)))
     assert pq.read_table(version.path / "excluded.parquet").equals(out)
     assert manifest_of(version.path).filters == {"licenses": ["MIT"]}

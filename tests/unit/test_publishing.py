@@ -1,0 +1,145 @@
+"""What curation keeps of verified attempts becomes a version: scrubbed, split, with reasons for what is out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.curation.decisions import DatasetConfig
+from pipeline.curation.own_host import HostFacts
+from pipeline.curation.splits import SplitConfig, split_of
+from pipeline.journal import Journal
+from pipeline.rows import instance_row, trajectory_row
+from pipeline.schemas import TERMINAL, Row, to_rows
+from pipeline.snapshots import check, load, manifest_of
+from pipeline.stages.publishing import publish_kept
+from pipeline.tables import Store
+from pipeline.types import Step, TaskInstance, Trajectory
+from tests.unit.published import publication, published
+
+HOST = HostFacts(paths=("/srv/factory/data",))
+
+
+class Tables:
+    """A data folder that is filled row by row; nothing of it was ever run."""
+
+    def __init__(self, root: Path, task: TaskInstance) -> None:
+        self.store = Store(root)
+        self._task, self._sequence = task, 0
+        with Journal(root):  # no stage works on tables without one
+            pass
+
+    def put(self, table: str, key: str, row: Row) -> None:
+        self._sequence += 1
+        batch: Row = {"item_key": key, "attempt": 1, "reason": ""}
+        self.store.append(table, [batch | row], app_id="test", sequence=self._sequence)
+
+    def attempt(self, repository: str, *commands: str, license: str | None = "MIT", observation: str = "ok") -> str:
+        """A verified attempt at a task of that repository; returns its id."""
+        names: Row = {"repository_id": repository, "source": "registry", "full_name": f"debian/{repository}"}
+        self.put("repositories", repository, {**names, "license": license, "license_path": "COPYING", "warnings": []})
+        instruction = f"Tell what {repository} says of {' and '.join(commands)}."
+        task = self._task.model_copy(update={"repository_id": repository, "instruction": instruction})
+        self.put("instances", task.instance_id, instance_row(task) | {"admitted": True, "flake_rate": 0.0})
+        steps = tuple(Step(index=n, observation=observation, action=one) for n, one in enumerate(commands))
+        made = Trajectory(
+            instance_id=task.instance_id, agent="oracle", steps=steps, stop_reason="submitted", state_reference="s"
+        )
+        self.put("trajectories", made.trajectory_id, trajectory_row(made))
+        self.put("verifications", made.trajectory_id, {"trajectory_id": made.trajectory_id, "outcome": "passed"})
+        return made.trajectory_id
+
+
+@pytest.fixture
+def tables(tmp_path: Path, task: TaskInstance) -> Tables:
+    return Tables(tmp_path, task)
+
+
+def test_a_row_has_everything_that_is_published(tables: Tables) -> None:
+    name = tables.attempt("figlet", "figlet hello > out.txt")
+    tables.put("replays", "1", {"trajectory_id": name, "number": 1, "recorded": "passed", "replayed": "passed"})
+    version = published(tables.store)
+    assert version is not None and check(version.path) == []
+    (row,) = to_rows(load(version.path))
+    assert set(row) == set(TERMINAL.arrow.names)
+    told = {"trajectory_id": name, "license": "MIT", "license_path": "COPYING", "interface": "shell", "split": "train"}
+    judged = {"verified": True, "n_repeats": 2, "flake_rate": 0.0, "failure_class": None, "scrubbed": 0}
+    assert {key: row[key] for key in (*told, *judged)} == told | judged
+
+
+def test_what_is_out_is_listed_with_its_reason(tables: Tables) -> None:
+    kept = tables.attempt("figlet", "figlet hello > out.txt")
+    unlicensed = tables.attempt("secret", "cat plan.txt", license=None)
+    denied = tables.attempt("banner", "banner hello")
+    deny = [{"repository": "debian/banner", "why": "owner", "date": "2026-01-02"}]
+    chosen = publication(tables.store, DatasetConfig.model_validate({"deny": deny}))
+    version = publish_kept(tables.store, chosen, code_commit="c1", run_id="r1")
+    assert version is not None
+    assert [row["trajectory_id"] for row in to_rows(load(version.path))] == [kept]
+    out = {row["trajectory_id"]: row for row in pq.read_table(version.path / "excluded.parquet").to_pylist()}
+    assert {name: row["step"] for name, row in out.items()} == {unlicensed: "licence", denied: "denied"}
+    assert "debian/banner is denied (owner, 2026-01-02)" in out[denied]["reason"]
+    manifest = manifest_of(version.path)
+    assert (manifest.code_commit, manifest.run_id, manifest.parents) == ("c1", "r1", ())
+    steps = {step["step"]: step["excluded"] for step in manifest.summary["curation"]}  # type: ignore[attr-defined]
+    assert (steps["denied"], steps["licence"]) == (1, 1)
+    assert manifest.filters["licences"] == list(DatasetConfig().licences)
+
+
+def test_texts_are_scrubbed_on_their_way_and_counted(tables: Tables) -> None:
+    tables.attempt("figlet", "ls", observation="listing of /srv/factory/data/images")
+    version = publish_kept(tables.store, publication(tables.store, host=HOST), code_commit=None, run_id=None)
+    assert version is not None
+    (row,) = to_rows(load(version.path))
+    assert b"/srv/factory" not in b"".join(path.read_bytes() for path in version.path.rglob("*") if path.is_file())
+    assert "factory" not in str(row)
+    assert "SCRUBBED_PATH_1" in str(row["steps"]) and int(str(row["scrubbed"])) >= 1
+
+
+def test_a_deny_list_changes_only_versions_to_come(tables: Tables) -> None:
+    tables.attempt("figlet", "figlet hello > out.txt")
+    tables.attempt("banner", "banner hello")
+    first = published(tables.store)
+    deny = [{"repository": "debian/banner", "why": "dmca", "date": "2026-01-02"}]
+    chosen = publication(tables.store, DatasetConfig.model_validate({"deny": deny}))
+    second = publish_kept(tables.store, chosen, code_commit=None, run_id=None)
+    assert first is not None and second is not None
+    assert (first.rows, second.rows) == (2, 1)
+    assert check(first.path) == [] and manifest_of(second.path).parents == ("terminal/v0001",)
+
+
+def test_nothing_new_makes_no_version_and_nothing_kept_none(tables: Tables) -> None:
+    assert published(tables.store) is None
+    tables.attempt("secret", "cat plan.txt", license=None)
+    assert published(tables.store) is None
+    tables.attempt("figlet", "figlet hello > out.txt")
+    first, again = published(tables.store), published(tables.store)
+    assert first is not None and again is not None
+    assert (first.created, again.created, again.version) == (True, False, "v0001")
+
+
+def test_rows_go_to_the_split_of_their_repository_and_family(tables: Tables) -> None:
+    tables.attempt("figlet", "figlet hello > out.txt")
+    config = SplitConfig(repositories=0.999999, families=0.999999)
+    chosen = publication(tables.store, splits=config)
+    version = publish_kept(tables.store, chosen, code_commit=None, run_id=None)
+    assert version is not None and manifest_of(version.path).splits == {"test": 1}
+
+
+def test_no_repository_and_no_family_is_in_training_and_test_rows() -> None:
+    config = SplitConfig(repositories=0.3, families=0.3)
+    names = [(f"debian/p{n}", f"domain{n % 3}", f"family{n % 29}") for n in range(2_000)]
+    split = {name: split_of(*name, config) for name in names}
+    assert set(split.values()) == {"train", "validation", "test"}
+    for key in (lambda name: name[0], lambda name: name[1:]):
+        train, test = ({key(name) for name in names if split[name] == wanted} for wanted in ("train", "test"))
+        assert not train & test
+
+
+def test_a_split_knows_nothing_of_case_and_other_rows() -> None:
+    config = SplitConfig()
+    assert split_of("Debian/Figlet", "general", "x", config) == split_of("debian/figlet", "general", "x", config)
+    held_out = sum(split_of(f"r{n}", "general", "x", SplitConfig(families=0)) != "train" for n in range(5_000))
+    assert 400 < held_out < 600
