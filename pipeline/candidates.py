@@ -42,7 +42,7 @@ def candidates(store: Store, looked: Looked) -> list[Candidate]:
     contexts = {str(row["context_id"]): _context(row) for row in _current(store, "contexts", _CONTEXT)}
     tasks = dict(_contaminations(store, looked.benchmark_sha256))
     attempts = _by("trajectory_id", _current(store, "trajectories", _TRAJECTORY))
-    curations = _curations(store, looked)
+    curations = _curations(store, looked, {name: str(row["interface"] or "shell") for name, row in attempts.items()})
     found = []
     for name in sorted(verified_ids(store)):
         attempt = named(attempts, name, "trajectories")
@@ -75,7 +75,7 @@ def verified_ids(store: Store) -> set[str]:
 _REPOSITORY = ("repository_id", "source", "full_name", "license", "warnings")
 _INSTANCE = ("instance_id", "repository_id", "context_ids")
 _CONTEXT = ("context_id", "name", "license")
-_TRAJECTORY = ("trajectory_id", "attempt", "instance_id")
+_TRAJECTORY = ("trajectory_id", "attempt", "instance_id", "interface")
 _CURATION = (
     "trajectory_id",
     "trajectory_attempt",
@@ -98,12 +98,12 @@ def _current(store: Store, table: str, columns: Sequence[str]) -> Iterator[Row]:
         yield from batch.to_pylist()
 
 
-def _curations(store: Store, looked: Looked) -> dict[tuple[str, int], Curated | str]:
+def _curations(store: Store, looked: Looked, interfaces: Mapping[object, str]) -> dict[tuple[str, int], Curated | str]:
     """By trajectory id and number of the attempt: what was found, or why nothing was."""
     shared: dict[bytes, bytes] = {}
     found: dict[tuple[str, int], Curated | str] = {}
     for row in _of_these(store, looked):
-        found[str(row["trajectory_id"]), int(str(row["trajectory_attempt"]))] = _seen(row, shared)
+        found[str(row["trajectory_id"]), int(str(row["trajectory_attempt"]))] = _seen(row, interfaces, shared)
     return found
 
 
@@ -124,7 +124,7 @@ def _of_these(store: Store, looked: Looked) -> Iterator[Row]:
                 yield from (row for row in rows if (row["item_key"], row["attempt"]) in wanted)
 
 
-def _seen(row: Mapping[str, Any], shared: dict[bytes, bytes]) -> Curated | str:
+def _seen(row: Mapping[str, Any], interfaces: Mapping[object, str], shared: dict[bytes, bytes]) -> Curated | str:
     """`shared` holds each signature of an instruction once: all attempts at a task have the same."""
     if row["commands_sha256"] is None:
         return f"it could not be looked through: {row['reason']}"
@@ -138,6 +138,7 @@ def _seen(row: Mapping[str, Any], shared: dict[bytes, bytes]) -> Curated | str:
             by_model=row["by_model"],
             has_thoughts=row["n_thoughts"] > 0,
             n_turns=row["n_turns"],
+            interface=interfaces.get(row["trajectory_id"], "shell"),
         ),
         overlaps=tuple(Overlap.model_validate(overlap) for overlap in row["overlaps"]),
         unscrubbable=row["unscrubbable"] or "",

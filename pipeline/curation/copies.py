@@ -1,9 +1,9 @@
 """Which attempts say the same as another one: copies that are equal once normalised, and near copies.
 
-Attempts of all agents are compared: whoever trains on the reference solution does not want it again from a model. Of
-attempts that are alike the first by `Attempted.rank` is kept, whatever came first. So a new attempt changes what was
-kept only where it ranks before a copy of itself; then that one gives way, and what was out for being like that one
-alone may come back.
+Attempts of all agents with one interface are compared: whoever trains on the reference solution does not want it again
+from a model, but the same keys at a screen read differently. Of attempts that are alike the first by `Attempted.rank`
+is kept, whatever came first. So a new attempt changes what was kept only where it ranks before a copy of itself; then
+that one gives way, and what was out for being like that one alone may come back.
 
 What is compared is in commands.py, signatures are made in signatures.py. Near copies among tasks: dedup.py.
 """
@@ -42,6 +42,7 @@ class Attempted:
     by_model: bool
     has_thoughts: bool
     n_turns: int
+    interface: str = "shell"
 
     @property
     def rank(self) -> tuple[int, int, str]:
@@ -84,7 +85,16 @@ def near_copies(attempts: Iterable[Attempted]) -> dict[str, Copy]:
 
     Memory is about 1.5 KB for each attempt. Only attempts that agree in a band are compared.
     """
-    ranked = sorted(attempts, key=lambda one: one.rank)
+    by_interface: dict[str, list[Attempted]] = {}
+    for one in attempts:
+        by_interface.setdefault(one.interface, []).append(one)
+    found: dict[str, Copy] = {}
+    for alike in by_interface.values():
+        found |= _near_copies(sorted(alike, key=lambda one: one.rank))
+    return found
+
+
+def _near_copies(ranked: Sequence[Attempted]) -> dict[str, Copy]:
     if len(ranked) < 2:
         return {}
     commands = _matrix([one.commands_signature for one in ranked])

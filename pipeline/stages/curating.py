@@ -71,11 +71,11 @@ def _key(one: VerifiedRow, looked: Looked) -> str:
 
 def _found(row: dict[str, Any], held_out: HeldOut, host: HostFacts) -> Row:
     """What is seen in a row of the published schema."""
-    steps, interface = row["steps"] or [], row.get("interface") or "shell"
+    steps, interface = row["steps"] or [], row["interface"] or "shell"
     instruction = normalised_prose(row["instruction"])
     commands = normalised(typed((step["action"] for step in steps), interface), row["instruction"])
     said = thoughts(steps)
-    commands_signature = signature_bytes(minhash(words([interface, *commands]), PERMUTATIONS).hashvalues)
+    commands_signature = signature_bytes(minhash(words(commands), PERMUTATIONS).hashvalues)
     instruction_signature = signature_bytes(minhash(words([instruction]), PERMUTATIONS).hashvalues)
     texts = AttemptTexts(
         instruction=instruction,

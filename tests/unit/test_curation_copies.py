@@ -74,6 +74,11 @@ def test_one_more_look_makes_a_near_copy() -> None:
     assert copy.kept_id == "traj-0" and copy.similarity == pytest.approx(alike, abs=0.001)
 
 
+def test_a_shell_and_a_screen_are_not_compared() -> None:
+    rows = [attempt("traj-0", SCRIPT), attempt("traj-1", ["pwd", *SCRIPT], TASK, interface="terminal")]
+    assert near_copies(rows) == {}
+
+
 def test_a_near_copy_needs_a_near_instruction() -> None:
     rows = [attempt("traj-0", SCRIPT), attempt("traj-1", ["pwd", *SCRIPT], "Count lines with vowels.")]
     assert near_copies(rows) == {}

@@ -262,7 +262,7 @@ def test_a_missing_file_of_reviews_is_refused(tmp_path: Path) -> None:
 def test_published_versions_that_hold_denied_rows_are_named(tmp_path: Path) -> None:
     for names in (["own/fine"], ["own/fine", "own/Denied", "own/Denied"]):
         rows = [
-            {"trajectory_id": f"traj-{i}", "source": "local", "full_name": name, "license": "MIT"}
+            {"trajectory_id": f"traj-{i}", "source": "local", "full_name": name, "license": "MIT", "split": "train"}
             for i, name in enumerate(names)
         ]
         publish(
