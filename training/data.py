@@ -29,7 +29,10 @@ FORMAT_VERSION = "1"
 COLUMNS = ("messages",)
 ROLES = ("system", "user", "assistant", "tool")
 """A template may write a role as it stands, between its control tokens; so no other text is taken for one."""
-SMALLEST_WINDOW = 128
+LONGEST_ROW = 32 * 1024 * 1024
+"""Characters of all messages of a row, whose tokens are held at once."""
+SMALLEST_WINDOW, LARGEST_WINDOW = 128, 512 * 1024
+"""Tokens: with fewer no task has room, with more the proof of one window takes more memory than is promised."""
 
 Made = list[tuple[Window, Encoded]]
 """The windows of a row with their tokens."""
@@ -41,10 +44,10 @@ def export_tokens(
     """Write the tokens of a version, or of one split of it, into a new folder; all or nothing.
 
     Raises NothingToExport for a split that is not there and when no row can be carried, ConfigurationError when
-    `folder` is there and not empty or the window is too small, ExportDamaged, SnapshotDamaged.
+    `folder` is there and not empty or the window is of no use, ExportDamaged, SnapshotDamaged.
     """
-    if max_tokens < SMALLEST_WINDOW:
-        raise ConfigurationError(f"a window of {max_tokens} tokens is too small; {SMALLEST_WINDOW} is the least")
+    if not SMALLEST_WINDOW <= max_tokens <= LARGEST_WINDOW:
+        raise ConfigurationError(f"a window has {SMALLEST_WINDOW} to {LARGEST_WINDOW} tokens, not {max_tokens}")
     splits = version.chosen(split)
     account, count = Account(version, "trajectory_id"), AuditCount(tokenizer, max_tokens)
     with new_folder(folder) as part:
@@ -112,4 +115,6 @@ def _messages(found: PublishedRow) -> list[Message]:
             raise RowRefused("unknown_role", f"message {place} is of the role {role!r}, none of {', '.join(ROLES)}")
         if message["content"] is None:
             raise RowRefused("no_content", f"message {place} has no text, not even an empty one")
+    if (characters := sum(len(message["content"]) for message in messages)) > LONGEST_ROW:
+        raise RowRefused("row_too_long", f"it has {characters} characters; {LONGEST_ROW} are read")
     return messages

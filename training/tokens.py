@@ -17,6 +17,7 @@ import re
 from array import array
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError
@@ -26,8 +27,8 @@ from training.chat_template import Message, read_template
 
 IGNORED = -100
 """Label of a token that is given, as the losses of PyTorch know it."""
-LONGEST_TEXT = 8 * 1024 * 1024
-"""Characters of one message; a token takes about a hundred bytes of memory while a text is read."""
+LONGEST_TEXT = 2 * 1024 * 1024
+"""Characters of one message, and of those read together: while a text is read, a character takes up to 350 bytes."""
 _CHARACTERS_A_TOKEN = 8
 """Of a text that is cut, no more than this is looked at for each token that may remain."""
 TEMPLATE = "template"
@@ -217,11 +218,15 @@ class ChatTokenizer:
         new = [text for text in dict.fromkeys(texts) if text not in memo]
         if (longest := max(map(len, new), default=0)) > LONGEST_TEXT:
             raise RowRefused("text_too_long", f"a message has {longest} characters; {LONGEST_TEXT} are read")
-        for text, read in zip(new, self._texts.encode_batch_fast(new, add_special_tokens=False), strict=True):
-            ids = read.ids
-            if not self._numbers.isdisjoint(ids):  # a vocabulary that has control tokens among its words
-                raise RowRefused("forged_control", "a text becomes a control token in spite of everything")
-            memo[text] = array("i", ids)
+        while new:
+            sizes = accumulate(len(text) for text in new)
+            together = max(1, sum(size <= LONGEST_TEXT for size in sizes))
+            batch, new = new[:together], new[together:]
+            for text, read in zip(batch, self._texts.encode_batch_fast(batch, add_special_tokens=False), strict=True):
+                ids = read.ids
+                if not self._numbers.isdisjoint(ids):  # a vocabulary that has control tokens among its words
+                    raise RowRefused("forged_control", "a text becomes a control token in spite of everything")
+                memo[text] = array("i", ids)
 
     def _prove_whole(
         self, runs: Sequence[Run], messages: Sequence[Message], pieces: Sequence[str], whole: str, spelled: bool

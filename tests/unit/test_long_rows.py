@@ -12,7 +12,7 @@ from pipeline.exports.account import RowRefused
 from tests.unit.small_tokenizer import small_tokenizer
 from training.chat_template import Message
 from training.long_rows import Window, windows
-from training.tokens import IGNORED, ChatTokenizer
+from training.tokens import IGNORED, ChatTokenizer, Memo
 
 HEAD = 69
 """Tokens of the system prompt that the template adds and of the last line end."""
@@ -75,7 +75,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 def test_every_turn_is_learned_once_in_order_and_no_window_is_too_long(
     tokenizer: ChatTokenizer, messages: list[Message], max_tokens: int
 ) -> None:
-    memo: dict[str, object] = {}
+    memo: Memo = {}
     try:
         parts = windows(messages, tokenizer, max_tokens, memo)
         encoded = [part.encode(tokenizer, memo) for part in parts]

@@ -153,10 +153,17 @@ def test_a_template_that_refuses_every_row_is_no_empty_export(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
-def test_a_window_too_small_for_anything_is_a_mistake(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+def test_a_row_too_long_to_hold_is_refused_and_the_others_are_written(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    rows = [row("a", *["x" * 1_000_000] * 34), row("b", "x", "ls")]
+    made = export_tokens(version_of(tmp_path / "v", rows), tmp_path / "out", tokenizer, 250)
+    assert (made.written, made.rules) == ({"train": 1}, {"row_too_long": 1})
+
+
+@pytest.mark.parametrize("max_tokens", [127, 1_000_000_000])
+def test_a_window_of_no_use_is_a_mistake(tokenizer: ChatTokenizer, tmp_path: Path, max_tokens: int) -> None:
     version = version_of(tmp_path / "v", [row("a", "x", "ls")])
-    with pytest.raises(ConfigurationError, match="127 tokens"):
-        export_tokens(version, tmp_path / "out", tokenizer, 127)
+    with pytest.raises(ConfigurationError, match="a window has"):
+        export_tokens(version, tmp_path / "out", tokenizer, max_tokens)
 
 
 def test_rows_that_a_version_lost_are_missed(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
