@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Makes the peers that the sandbox benchmark measures us against, and runs their programs.
+# Makes the peers that the sandbox benchmark measures us against and that read our exports, and runs their programs.
 #
-#   infra/peers.sh                    make or complete the root (as root, about 3 minutes, then at once)
-#   infra/peers.sh enter COMMAND ...  run a command in it
+#   infra/peers.sh                    make or complete all of them (as root, about 10 minutes, then at once)
+#   infra/peers.sh trainers           only the trainers (not as root, about 7 minutes)
+#   infra/peers.sh enter COMMAND ...  run a command in the root of Harbor
 #
 # Harbor needs a newer Python than the oldest one we run on, and a compose plug-in: both come in a Debian root of their
 # own, peers/root in the data folder. It shares the network and the engine of the project; peers/work has the same path
 # inside and outside, since compose hands the engine paths. Mounts live in a mount namespace of their own and end with
 # it, also after a kill. A step that was interrupted is repeated by the next call; steps that are done are skipped.
+#
+# The trainers are Python packages that agree neither with ours nor with each other: each has an environment of its own,
+# peers/trainers/NAME, 1.4 to 2.1 GB with a torch for CPUs. Nothing is trained there, only their loaders are called.
 set -euo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -16,6 +20,8 @@ suite=trixie
 packages=ca-certificates,docker-buildx,docker-cli,docker-compose,python3,python3-venv
 harbor=harbor==0.26.0
 certificates=/etc/ssl/certs/touchstone.pem
+torch=torch==2.13.0
+trainers=(llamafactory==0.9.5 verl==0.9.1 trl==1.16.0)
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 die() {
@@ -70,6 +76,43 @@ install_harbor() {
     echo "$harbor" >"$root/.stamp-harbor"
 }
 
+make_trainers() {
+    local trainer
+    mkdir -p "$peers/trainers"
+    exec 8<"$peers/trainers"
+    flock 8
+    for trainer in "${trainers[@]}"; do make_trainer "$trainer" "$peers/trainers/${trainer%%=*}"; done
+}
+
+make_trainer() {
+    local wanted="$torch $1" venv=$2 log=$2.log
+    [ "$(cat "$venv/.stamp" 2>/dev/null)" = "$wanted" ] && return
+    say "installing $1 into $venv"
+    "$project/.venv/bin/python" -m venv --clear --without-pip "$venv"
+    # uv finds the torch for CPUs by itself where the world can be reached, pip where this machine says that one lies.
+    uv_install --torch-backend cpu "$torch" "$1" >"$log" 2>&1 || {
+        say "uv cannot do it, going on with pip"
+        pip_trainer install --quiet "$torch" "$1" >>"$log" 2>&1
+    } || {
+        tail -n 15 "$log" >&2
+        die "$1 cannot be installed, see above and $log"
+    }
+    # Built for another torch, they fail when they are imported, and all with them; texts need none of them.
+    pip_trainer uninstall --quiet -y torchvision torchaudio >>"$log" 2>&1
+    echo "$wanted" >"$venv/.stamp"
+}
+
+uv_install() {
+    local index
+    index=$(pip_address index-url)
+    env ${index:+"UV_DEFAULT_INDEX=${index#*=}"} \
+        "$project/.venv/bin/uv" pip install --quiet --python "$venv/bin/python" "$@"
+}
+
+pip_trainer() {
+    "$project/.venv/bin/python" -m pip --python "$venv/bin/python" --disable-pip-version-check "$@"
+}
+
 # --------------------------------------------------------------------------------------------------------- the inside
 
 mounts() {
@@ -102,6 +145,12 @@ clean_environment() {
 inside() { env -i "${clean[@]}" chroot "$root" "$@"; }
 
 main() {
+    if [ "${1:-}" = trainers ]; then
+        peers=$("$project/.venv/bin/python" -c 'from assets.resources import open_workshop; print(open_workshop().data)')/peers
+        make_trainers
+        say "ready: ${trainers[*]} in $peers/trainers"
+        return
+    fi
     [ "$EUID" = 0 ] || die "making and entering the root of the peers needs root"
     if [ "${1:-}" != --inside ]; then exec unshare --mount -- "${BASH_SOURCE[0]}" --inside "$@"; fi
     shift
@@ -126,7 +175,8 @@ main() {
     mounts
     clean_environment
     install_harbor
-    say "ready: $(inside harbor --version) in $root"
+    make_trainers
+    say "ready: $(inside harbor --version) in $root, ${trainers[*]} in $peers/trainers"
 }
 
 main "$@"
