@@ -15,6 +15,7 @@ take every function and file for a person.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from collections.abc import Iterator
@@ -134,6 +135,7 @@ def _is_telephone(written: str) -> bool:
     return phonenumbers.is_valid_number(number)
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_public(written: str) -> bool:
     try:
         address = ipaddress.ip_address(written)

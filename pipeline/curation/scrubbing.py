@@ -104,7 +104,7 @@ class Finding(Record):
     placeholder: str
     """What stands there afterwards; empty for what the task planted, which stays."""
     count: int
-    """How often it is replaced in the texts of the row, or would be."""
+    """How often it is replaced in the texts of the row, or would be; 0 where it always overlaps with a longer one."""
 
 
 class Planted(Record):
@@ -147,7 +147,7 @@ def find(texts: Iterable[str], *, planted: Planted, host: HostFacts) -> tuple[Fi
         left = [changed for text in different if (changed := replace(text)) != text]
     # What only ever stands inside of something longer is no finding, and takes no number.
     counts = _counted(every, _numbered(surfaces, planted))
-    found = _numbered({surface: entry for surface, entry in surfaces.items() if counts[surface]}, planted)
+    found = _numbered({surface: entry for surface, entry in surfaces.items() if surface in counts}, planted)
     return tuple(finding.model_copy(update={"count": counts[finding.text]}) for finding in found)
 
 
@@ -173,7 +173,8 @@ def _counted(texts: Iterable[str], findings: Sequence[Finding]) -> Counter[str]:
     for text in texts:
         replace(text)
         for finding in planted:
-            counts[finding.text] += sum(1 for _ in _spans(text, finding))
+            if n := sum(1 for _ in _spans(text, finding)):
+                counts[finding.text] += n
     return counts
 
 
@@ -195,13 +196,13 @@ def _note(surfaces: _Surfaces, view: View, hit: Hit) -> None:
 
 
 def _add_codings(surfaces: _Surfaces, texts: Sequence[str]) -> None:
-    """Secrets in codings in which no rule sees them by themselves."""
+    """Secrets in codings in which no rule sees them by themselves, or not that they are the same."""
     secret = [(kind, value) for kind, _, value in surfaces.values() if kind.startswith(_SECRET)]
     if len(secret) > MAX_SECRETS:
         raise NotScrubbable(f"more than {MAX_SECRETS} secrets would have to be replaced")
     for kind, value in secret:
         for coding in _codings(value):
-            if coding not in surfaces and any(coding in text for text in texts):
+            if coding in surfaces or any(coding in text for text in texts):
                 surfaces[coding] = (kind, "", value)
 
 
@@ -209,7 +210,8 @@ def _codings(value: str) -> list[str]:
     encoded = value.encode("utf-8", "replace")
     coded = [value, json.dumps(value)[1:-1], urllib.parse.quote(encoded, safe="")]
     if len(value) >= 8:
-        coded += [base64.b64encode(encoded + end).decode() for end in (b"", b"\n")]
+        whole = [base64.b64encode(encoded + end).decode() for end in (b"", b"\n")]
+        coded += [*whole, *(code.rstrip("=") for code in whole)]
     return coded
 
 
@@ -225,7 +227,7 @@ def _numbered(surfaces: _Surfaces, planted: Planted) -> list[Finding]:
     findings = []
     for surface, (kind, before, value) in surfaces.items():
         name = ""
-        if not planted.covers(kind, value, surface):
+        if not planted.covers(kind, surface, value):
             key = (kind, _folded(kind, value))
             if key not in names:
                 label = re.sub(r"[^A-Z0-9]+", "_", kind.partition(".")[2].upper())
@@ -251,9 +253,10 @@ class Replacer:
         taken = [found.span() for found in _PLACEHOLDER.finditer(text)] if "SCRUBBED_" in text else []
         parts: list[str] = []
         done = 0
-        for start, end, finding in _apart(spans, taken):
+        for start, end, (finding, *shorter) in _apart(spans, taken):
             if self._counts is not None:
-                self._counts[finding.text] += 1
+                self._counts.update([finding.text])
+                self._counts.update(dict.fromkeys((one.text for one in shorter), 0))
             parts += (text[done:start], finding.placeholder)
             done = end
         return "".join([*parts, text[done:]])
@@ -282,26 +285,29 @@ def _stands_alone(text: str, start: int, end: int, finding: Finding) -> bool:
     return not before or bool(_ESCAPE_END.search(text[max(0, start - 14) : start]))
 
 
-def _apart(spans: list[_Span], taken: list[tuple[int, int]]) -> Iterator[_Span]:
-    """Spans that do not overlap: of those that do, one as wide as all of them with the finding of the longest."""
+def _apart(spans: list[_Span], taken: list[tuple[int, int]]) -> Iterator[tuple[int, int, list[Finding]]]:
+    """Stretches that do not overlap: where spans do, one as wide as all of them. First the longest finding of each,
+    then those without which it would be less wide."""
     spans.sort(key=lambda span: (span[0], -span[1]))
     placeholders = iter(taken)
     blocked = next(placeholders, None)
-    open_span: _Span | None = None
+    begin = until = 0
+    found: list[Finding] = []
     for start, end, finding in spans:
         while blocked and blocked[1] <= start:
             blocked = next(placeholders, None)
         if blocked and blocked[0] < end:
             continue
-        if open_span and start < open_span[1]:
-            longest = max(open_span[2], finding, key=lambda one: len(one.text))
-            open_span = (open_span[0], max(open_span[1], end), longest)
-        else:
-            if open_span:
-                yield open_span
-            open_span = (start, end, finding)
-    if open_span:
-        yield open_span
+        if found and start >= until:
+            yield begin, until, found
+            found = []
+        if not found:
+            begin, until, found = start, end, [finding]
+        elif end > until:
+            until = end
+            found = sorted([*found, finding], key=lambda one: -len(one.text))
+    if found:
+        yield begin, until, found
 
 
 def scrub_row(row: Row, findings: Iterable[Finding]) -> Row:

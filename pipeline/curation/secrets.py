@@ -96,7 +96,8 @@ def _scanner() -> Scanner:
 
 def _detected(text: str) -> Iterator[Hit]:
     """Raises TimeoutError for a text that keeps the detector busy for longer than TIMEOUT_S."""
-    data = text.replace("\0", " ").encode("utf-8", "replace")
+    # The detector's rule for private keys takes minutes for a text of many beginnings, and ours finds them anyway.
+    data = text.replace("\0", " ").replace("PRIVATE KEY", "PRIVATE_KEY").encode("utf-8", "replace")
     for finding in _scanner().scan(data, timeout=TIMEOUT_S):
         rule = re.sub(r"\.\d+$", "", finding.rule_id.partition(".")[2])
         if _NO_CREDENTIAL.search(rule) or finding.secret.endswith("EXAMPLE"):
