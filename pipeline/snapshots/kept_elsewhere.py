@@ -108,7 +108,7 @@ def sealed_in(place: Place, name: str, version: str) -> Sealed | None:
         if data is None:
             return None
         manifest = parsed(data.decode("utf-8"), f"{place}/{path}")
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, RecursionError, TypeError) as error:
         raise SnapshotDamaged(f"{place}/{path} cannot be read: {error}") from error
     if (manifest.name, manifest.version) != (name, version):
         raise SnapshotDamaged(f"{place}/{path} is that of {manifest.name}@{manifest.version}")

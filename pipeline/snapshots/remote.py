@@ -84,7 +84,7 @@ class Place:
 
     def names(self, path: str) -> list[str]:
         """Names in a folder; none when it is not there. Web servers need a listing page."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._reached(path):
+        with contextlib.suppress(FileNotFoundError), self._reached(path):
             found = self._files.ls(f"{self._base}/{path}" + ("/" if self._web else ""), detail=False)
             return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found})
         return []
@@ -160,7 +160,7 @@ class Place:
     def _reached(self, path: str) -> Iterator[None]:
         try:
             yield
-        except (FileNotFoundError, FileExistsError, NotADirectoryError, PipelineError):
+        except (FileNotFoundError, PipelineError):
             raise
         except Exception as error:  # file systems of fsspec share no class of errors
             raise InfrastructureFailure(f"{self}/{path}: {str(error) or type(error).__name__}") from error
