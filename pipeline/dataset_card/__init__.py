@@ -12,7 +12,7 @@ Equal rows and facts give equal documents, byte for byte. Not here: the head by 
 and the choice of rows.
 """
 
-from pipeline.dataset_card.documents import describe_with
+from pipeline.dataset_card.documents import documents
 from pipeline.dataset_card.facts import CardFacts, facts_of
 
-__all__ = ["CardFacts", "describe_with", "facts_of"]
+__all__ = ["CardFacts", "documents", "facts_of"]

@@ -10,18 +10,14 @@ from pipeline.dataset_card.figures import figures_of
 from pipeline.dataset_card.markdown import markdown
 from pipeline.dataset_card.page import page
 from pipeline.dataset_card.sections import card_of
-from pipeline.snapshots.publishing import Describe, Draft
+from pipeline.snapshots.publishing import Draft
 
 
-def describe_with(facts: CardFacts) -> Describe:
-    """What describes a version of which the working tables say `facts`."""
-
-    def describe(draft: Draft) -> Mapping[str, str | bytes]:
-        card = card_of(draft, figures_of(draft), facts)
-        return {
-            "README.md": f"{front_matter(draft)}\n{markdown(card)}",
-            "report.html": page(card),
-            **{picture.path: picture.png for picture in card.pictures},
-        }
-
-    return describe
+def documents(draft: Draft, facts: CardFacts) -> Mapping[str, str | bytes]:
+    """What describes a version of which the working tables say `facts`: path -> content."""
+    card = card_of(draft, figures_of(draft), facts)
+    return {
+        "README.md": f"{front_matter(draft)}\n{markdown(card)}",
+        "report.html": page(card),
+        **{picture.path: picture.png for picture in card.pictures},
+    }

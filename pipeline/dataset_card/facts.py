@@ -58,8 +58,6 @@ class CardFacts(Record):
     by_finding: dict[str, FindingCount] = Field(default_factory=dict)
     verified_by_licence: tuple[tuple[str | None, int], ...] = ()
     """Attempts that passed, published or not, by the licence of their repository."""
-    scrub_rules: str | None = None
-    """None where nothing was looked through."""
     compared: bool | None = None
     """Whether there were benchmarks to compare with; None where nobody asked."""
 

@@ -90,8 +90,8 @@ def columns(title: str, across: str, up: str, counts: Sequence[tuple[str, int]])
         long = max(map(len, names), default=0) * len(names) > _FITTING
         axes.set_xticks(places, names, rotation=40 if long else 0, ha="right" if long else "center")
         if long:
-            for label in axes.get_xticklabels():
-                label.set_rotation_mode("anchor")
+            for below in axes.get_xticklabels():
+                below.set_rotation_mode("anchor")
         axes.set_xlabel(across)
         axes.set_ylabel(f"{up} (logarithmic)" if logarithmic else up)
 

@@ -32,15 +32,24 @@ def _rates(facts: CardFacts) -> list[Block]:
         parts.append(("judged attempts that were replayed", facts.replays.replayed, facts.replays.judged))
     if not parts:
         return []
-    text = (
-        "The verifier of each task was run again and again on the same state, and a task whose verifier did not "
-        "always say the same is not published. A replay carries the recorded commands out again in a fresh sandbox, "
-        "of attempts that passed and of those that failed."
-    )
-    broken = facts.replays.broken if facts.replays is not None else 0
-    if broken:
-        text += f" {broken:,} replays broke through no fault of the attempt and are not counted."
-    return [Paragraph(text), _shared("How well verdicts hold", "plots/rates.png", "share", ("what", "n", "of"), parts)]
+    texts = []
+    if facts.flakes is not None:
+        texts.append(
+            "The verifier of each task was run again and again on the same state; a task whose verifier did not always "
+            "say the same is not published."
+        )
+    if (replays := facts.replays) is not None:
+        texts.append(
+            f"{replays.replayed:,} of {replays.judged:,} judged attempts, passed and failed, had been carried out again "
+            f"in fresh sandboxes when this was written; {replays.same_verdict:,} of them "
+            f"({percent(replays.same_verdict, replays.replayed)}) got the same verdict."
+        )
+        if replays.broken:
+            texts.append(f"{replays.broken:,} more replays broke through no fault of the attempt and are not counted.")
+    return [
+        Paragraph(" ".join(texts)),
+        _shared("How well verdicts hold", "plots/rates.png", "share", ("what", "n", "of"), parts),
+    ]
 
 
 def _tasks(facts: CardFacts) -> list[Block]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from pipeline.candidates import Looked
-from pipeline.cards import front_matter
 from pipeline.curation.decisions import DatasetConfig, Decisions
 from pipeline.curation.scrubbing import Finding, scrub_row
 from pipeline.curation.splits import SplitConfig, split_of
+from pipeline.dataset_card import CardFacts, documents, facts_of
 from pipeline.funnel import funnel
 from pipeline.joined_rows import VerifiedRow, verified
 from pipeline.replay_rate import replay_rate
@@ -72,7 +73,7 @@ def publish_kept(
             "waiting_for_review": len(decisions.queue),
             "replays": replays.model_dump() if replays else None,
         },
-        describe=_described,
+        describe=partial(_documents, store, publication, code_commit),
     )
 
 
@@ -122,37 +123,17 @@ def _repeats(store: Store) -> Counter[tuple[object, object]]:
     return Counter((row["trajectory_id"], row["replayed"]) for row in rows)
 
 
-def _described(draft: Draft) -> Mapping[str, str]:
-    return {"README.md": f"{front_matter(draft)}\n{_card(draft.rows, draft.summary)}"}
-
-
-def _card(rows: int, summary: Mapping[str, object]) -> str:
-    stages = summary["funnel"]
-    assert isinstance(stages, dict)
-    lines = "\n".join(f"| {stage} | {count} |" for stage, count in stages.items())
-    return f"""# Verified terminal trajectories
-
-{rows} trajectories of agents that solved tasks in containers made from real repositories. Each final state passed the
-pytest verifier of its task, run by an interpreter of ours in a fresh sandbox; a task is here only when doing
-nothing fails its verifier and its reference solution passes it, twice. The column `agent` says who acted: `oracle`
-carried out the reference solution.
-
-| stage | items |
-|---|---|
-{lines}
-
-`messages` is the attempt as a chat, `steps` has exit codes and seconds as well. `verifier_files` and
-`verifier_passing_tests` are what judged it, `image_digest` names the image, and `license` is what was found in the
-files of the repository at the pinned version (null: none was recognised).
-{_replays(summary["replays"])}"""
-
-
-def _replays(rate: object) -> str:
-    """The figure over all judged attempts, those that failed included; nothing when none was replayed."""
-    if rate is None:
-        return ""
-    assert isinstance(rate, dict)
-    return f"""
-When the card was written, {rate["replayed"]} of {rate["judged"]} judged attempts, passed and failed, had been carried
-out again in fresh sandboxes; {rate["same_verdict"]} of them ({rate["rate"]:.1%}) got the same verdict.
-"""
+def _documents(
+    store: Store, publication: Publication, code_commit: str | None, draft: Draft
+) -> Mapping[str, str | bytes]:
+    """The card. The working tables are counted only here, when there is a version to describe."""
+    known = CardFacts(
+        code_commit=code_commit,
+        schema_version=TERMINAL.version,
+        licences=publication.dataset.licences,
+        steps=publication.decisions.steps,
+        waiting=len(publication.decisions.queue),
+        splits=publication.splits,
+        compared=publication.looked.benchmark_sha256 is not None,
+    )
+    return documents(draft, facts_of(store, known))
