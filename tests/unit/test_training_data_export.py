@@ -175,7 +175,7 @@ def test_rows_that_a_version_lost_are_missed(tokenizer: ChatTokenizer, tmp_path:
 
 def test_files_and_row_groups_are_bounded_and_no_trajectory_is_in_two_files(tmp_path: Path) -> None:
     rows = [token_row(f"t{at // 3}", at % 3, 3, n_tokens=9) for at in range(30)]
-    with TokenFiles(tmp_path, "train", group_tokens=20, file_tokens=50) as files:
+    with TokenFiles(tmp_path, "train", group_tokens=20, file_tokens=40) as files:
         for one in rows:
             files.write(one)
     assert list(read_rows(tmp_path, "train")) == rows
