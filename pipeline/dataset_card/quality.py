@@ -40,8 +40,8 @@ def _rates(facts: CardFacts) -> list[Block]:
         )
     if (replays := facts.replays) is not None:
         texts.append(
-            f"{replays.replayed:,} of {replays.judged:,} judged attempts, passed and failed, had been carried out again "
-            f"in fresh sandboxes when this was written; {replays.same_verdict:,} of them "
+            f"{replays.replayed:,} of {replays.judged:,} judged attempts, passed and failed, had been carried out "
+            f"again in fresh sandboxes when this was written; {replays.same_verdict:,} of them "
             f"({percent(replays.same_verdict, replays.replayed)}) got the same verdict."
         )
         if replays.broken:
