@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assets.datasets_cli import COMMANDS
 from assets.export import export
+from assets.gc import gc
 from assets.located import located, not_empty, open_located
 from assets.quality import quality
 from assets.report import report
@@ -294,21 +296,13 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
         sys.exit(_EXIT_FAILED)
 
 
-@touchstone.command()
-@located
-@click.option(
-    "--free-mb", type=click.IntRange(min=1), default=1 << 40, help="Stop when so much is free (default: never)."
-)
-def gc(data: Path | None, config: Path | None, free_mb: int) -> None:
-    """Remove images, layers and build caches that no row needs, the least recently used first."""
-    cleaned = open_located(data, config).room().clean(free_mb)
-    click.echo(f"removed {cleaned.images} images and layers, and {cleaned.cache_bytes >> 20} MB of the build cache")
-
-
 touchstone.add_command(report)
 touchstone.add_command(export)
 touchstone.add_command(quality)
 touchstone.add_command(view)
+touchstone.add_command(gc)
+for _command in COMMANDS:
+    touchstone.add_command(_command)
 
 
 def main() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import re
+import time
+import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +22,9 @@ from pipeline.snapshots.remote import Place, checked_url
 from pipeline.snapshots.tags import NIGHTLY
 from pipeline.types import Record
 
-CLAIM_BYTES = 100
 _AT_ONCE = 4
+_TRIES = 5
+_CLAIM = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")
 
 
 class PushRefused(PipelineError):
@@ -62,11 +69,11 @@ class Pushed:
 def push_version(root: Path, reference: str, url: str) -> Pushed:
     """Copy a version of the data folder `root` to the folder at `url`, with the tags that name it.
 
-    The first to send a version number there claims it for its manifest, in NAME/claims/VERSION; whoever has another
-    one under that number is refused, before and after the version is whole. A push that was cut off is continued by
-    the next: what has the right size is not sent again, since only the claimed version is written there. What a killed
-    push had sent of a single file may stay with an S3 server as an unfinished upload, which a rule of the bucket
-    removes.
+    Who sends a version number there claims it for its manifest, by a file in NAME/claims/VERSION, until the version is
+    whole; whoever has another one under that number is refused, before and after that. A push that was cut off is
+    continued by the next: what has the right size is not sent again, since only the claimed version is written there.
+    What a killed push had sent of a single file may stay with an S3 server as an unfinished upload, which a rule of the
+    bucket removes.
 
     Raises NoSuchVersion, PushRefused, SnapshotDamaged for a version that is not unharmed here, InfrastructureFailure.
     """
@@ -83,11 +90,12 @@ def push_version(root: Path, reference: str, url: str) -> Pushed:
     _refuse_moved_nights(place, name, version, tags)
     created, sent = False, []
     if not _is_there(place, own):
-        _claim(place, own)
-        sent = _send(place, path, own)
-        created = place.create(f"{name}/{version}/{MANIFEST}", own.text)
-        if not _is_there(place, own):
-            raise PushRefused(f"{place}/{name}/{version}/{MANIFEST} was removed while it was written")
+        with _claimed(place, own):
+            if not _is_there(place, own):
+                sent = _send(place, path, own)
+                created = place.create(f"{name}/{version}/{MANIFEST}", own.text)
+            if not _is_there(place, own):
+                raise PushRefused(f"{place}/{name}/{version}/{MANIFEST} was removed while it was written")
     for tag in tags:
         place.write(f"{name}/tags/{tag}", f"{version}\n".encode())
     size = sum((path / file.path).stat().st_size for file in sent)
@@ -110,15 +118,33 @@ def _is_there(place: Place, own: Sealed) -> bool:
     return other is not None
 
 
-def _claim(place: Place, own: Sealed) -> None:
-    path = f"{own.manifest.name}/claims/{own.manifest.version}"
-    place.create(path, f"{own.sha256}\n".encode())
-    claimed = (place.read(path, CLAIM_BYTES) or b"").decode("utf-8", "replace").strip()
-    if claimed != own.sha256:
+@contextmanager
+def _claimed(place: Place, own: Sealed) -> Iterator[None]:
+    """Nobody with another manifest sends files under that number meanwhile. Raises PushRefused when somebody does.
+
+    Everyone writes a claim of his own and looks for others then: of two, one at least sees the other, and whoever does
+    takes his own back. So it needs no conditional writes, only listings that show what was written before, as those of
+    S3 do. A claim stays when its push failed or was killed, since files of it may lie there.
+    """
+    name, version = own.manifest.name, own.manifest.version
+    folder = f"{name}/claims/{version}"
+    claim = f"{folder}/{own.sha256}.{uuid.uuid4().hex}"
+    for wait in range(_TRIES):
+        place.write(claim, b"claimed\n")
+        others = [one for one in place.names(folder) if _CLAIM.fullmatch(one) and not one.startswith(own.sha256)]
+        if not others:
+            break
+        place.remove(claim)
+        time.sleep(random.uniform(0, 0.2 * 2**wait))  # the other may have taken back his own as well
+    else:
         raise PushRefused(
-            f"{place} is being sent another version under that number, with the manifest {claimed}; here is {own}. "
-            f"If that push was given up, remove {place}/{path} and {place}/{own.manifest.name}/{own.manifest.version}"
+            f"{place} is being sent another version under that number, with the manifest {others[0].partition('.')[0]}; "
+            f"here is {own}. If that push was given up, remove {place}/{folder}/{others[0]} and {place}/{name}/{version}"
         )
+    yield
+    for one in place.names(folder):
+        if one.startswith(own.sha256):
+            place.remove(f"{folder}/{one}")
 
 
 def _send(place: Place, path: Path, own: Sealed) -> list[Expected]:

@@ -120,6 +120,11 @@ class Place:
             with self._replaced(self._local / path) as part:
                 part.write_bytes(data)
 
+    def remove(self, path: str) -> None:
+        """Remove a file; nothing when it is gone."""
+        with contextlib.suppress(FileNotFoundError), self._reached(path):
+            self._files.rm_file(f"{self._base}/{path}")
+
     def upload(self, source: Path, path: str) -> None:
         """Copy a file there; it appears when all of it is there, where the place can do that, as S3 can."""
         with self._reached(path), source.open("rb") as file:

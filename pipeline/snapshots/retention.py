@@ -17,9 +17,10 @@ from pathlib import Path
 from pydantic import Field
 
 from pipeline.disk import sync
+from pipeline.snapshots.listing import names
 from pipeline.snapshots.manifest import MANIFEST, Manifest, manifest_of
 from pipeline.snapshots.publishing import REMOVED, remove_version
-from pipeline.snapshots.reading import NAME, SnapshotVersion, folder_of, tags_of, versions
+from pipeline.snapshots.reading import SnapshotVersion, folder_of, tags_of, versions
 from pipeline.snapshots.tags import naming
 from pipeline.types import Record
 
@@ -54,7 +55,7 @@ def retain(root: Path, name: str, keep: int, *, dry_run: bool = False) -> list[F
     if keep < 1:
         raise ValueError("at least one version is kept")
     with contextlib.ExitStack() as locks:
-        for one in sorted({*_names(root), name}):
+        for one in sorted({*names(root), name}):
             locks.enter_context(naming(root, one))
         present = versions(root, name)
         reasons = _kept(root, name, present, keep)
@@ -66,18 +67,13 @@ def retain(root: Path, name: str, keep: int, *, dry_run: bool = False) -> list[F
     return fates
 
 
-def _names(root: Path) -> list[str]:
-    folder = folder_of(root, "x").parent
-    return [path.name for path in folder.iterdir() if NAME.fullmatch(path.name)] if folder.is_dir() else []
-
-
 def _kept(root: Path, name: str, present: Sequence[SnapshotVersion], keep: int) -> Mapping[str, str]:
     """Version -> why it stays."""
     reasons = {one.version: f"one of the newest {keep}" for one in present[-keep:]}
     for tag, version in tags_of(root, name).items():
         reasons[version] = f"tagged {tag}"
     manifests: dict[str, Manifest] = {
-        f"{other}@{one.version}": manifest_of(one.path) for other in _names(root) for one in versions(root, other)
+        f"{other}@{one.version}": manifest_of(one.path) for other in names(root) for one in versions(root, other)
     }
     # Of other names all stay: only their own retention removes them.
     kept = [reference for reference in manifests if _name(reference) != name or _version(reference) in reasons]

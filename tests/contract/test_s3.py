@@ -139,7 +139,7 @@ def test_a_push_that_was_cut_off_is_no_version_and_the_next_one_goes_on(tmp_path
     with pytest.raises(NoSuchVersion):
         resolved(Place(url), "terminal")
     put(tmp_path / "other", "z")
-    with pytest.raises(PushRefused, match=r"is being sent another version .* remove s3://.*/terminal/claims/v0001"):
+    with pytest.raises(PushRefused, match=r"is being sent another version .* remove s3://.*/terminal/claims/v0001/"):
         push_version(tmp_path / "other", "terminal", url)
     pushed = push_version(tmp_path, "terminal", url)
     assert pushed.created and pushed.sent < 5
@@ -149,7 +149,7 @@ def test_a_push_that_was_cut_off_is_no_version_and_the_next_one_goes_on(tmp_path
 def test_a_killed_pusher_leaves_no_version_and_costs_only_time(tmp_path: Path, url: str) -> None:
     put(tmp_path, *(f"t{n}" for n in range(300)))
     process = child(PUSH, tmp_path, url)
-    while not Place(url).names("terminal/claims"):
+    while not Place(url).names("terminal/claims/v0001"):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE_S)

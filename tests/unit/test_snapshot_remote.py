@@ -62,6 +62,19 @@ def test_a_push_goes_on_where_another_stopped(tmp_path: Path) -> None:
     assert check(share / "terminal" / "v0001") == []
 
 
+def test_a_claim_of_a_push_that_was_given_up_is_named_until_it_is_removed(tmp_path: Path) -> None:
+    put(tmp_path, "a")
+    claim = tmp_path / "share" / "terminal" / "claims" / "v0001" / f"{'0' * 64}.{'1' * 32}"
+    claim.parent.mkdir(parents=True)
+    claim.write_text("claimed")
+    with pytest.raises(PushRefused, match=f"with the manifest {'0' * 64}; .*remove .*/claims/v0001/{'0' * 64}"):
+        push_version(tmp_path, "terminal", str(tmp_path / "share"))
+    assert [path.name for path in claim.parent.iterdir()] == [claim.name]
+    claim.unlink()
+    assert push_version(tmp_path, "terminal", str(tmp_path / "share")).created
+    assert list(claim.parent.iterdir()) == []
+
+
 def test_a_version_of_the_first_layout_can_be_pushed(tmp_path: Path) -> None:
     put_first_layout(tmp_path, rows("a"))
     push_version(tmp_path, "terminal", str(tmp_path / "share"))

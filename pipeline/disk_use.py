@@ -1,0 +1,264 @@
+"""What each stage keeps in the data folder and in the engine, what of it nobody needs, and how that is removed.
+
+Never removed: the working tables with all their old files, published versions (that is retention's work), trees that a
+row names, images and states that a row needs. A stage is looked at and freed by itself; one that cannot be looked at
+says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.archive_cache import CONTEXTS
+from pipeline.schemas import to_rows
+from pipeline.snapshots.publishing import remove_version
+from pipeline.snapshots.retention import UNFINISHED
+from pipeline.stages.verifications import judged_states
+from pipeline.tables import Store
+from pipeline.types import Record
+from sandbox.building.holding import holding
+from sandbox.building.room import Room
+from sandbox.errors import SandboxUnavailable
+from sandbox.protocol import Backend
+
+logger = logging.getLogger(__name__)
+
+OLD_S = 24 * 3600
+"""A file that no row names may be that of an item in progress until it is so old."""
+ALL_FREE_MB = 1 << 40
+
+
+class StageUse(Record):
+    """The disk of one stage."""
+
+    stage: str
+    held: int | None
+    """Bytes; None when they cannot be seen."""
+    freeable: int
+    """Bytes that nobody needs, at least."""
+    freed: int | None = None
+    """Bytes that were removed, at least; None when nothing was asked for."""
+    back: str
+    """What it costs to have it again."""
+    note: str = ""
+    """What is worth knowing, or why it cannot be looked at."""
+
+
+class _Found(NamedTuple):
+    held: int | None
+    freeable: int
+    free: Callable[[], None]
+
+
+class Stage(NamedTuple):
+    """One place where disk is used."""
+
+    name: str
+    back: str
+    note: str
+    look: Callable[[], _Found]
+    named_only: bool = False
+    """It is freed only when it is named: having it again may be impossible without a network."""
+
+
+class Disk:
+    """The stages of one data folder."""
+
+    def __init__(
+        self,
+        store: Store,
+        room: Callable[[], Room],
+        backend: Callable[[], Backend],
+        *,
+        free_mb: int = ALL_FREE_MB,
+    ) -> None:
+        """`room` and `backend` are opened when they are needed; `free_mb` is enough space for the engine."""
+        self._store = store
+        self._root = store.root
+        self._room = room
+        self._backend = backend
+        self._free_mb = free_mb
+        self.stages = (
+            Stage("images", "built or pulled again when a stage needs them, minutes each", "", self._images),
+            Stage("archives", "downloaded again, while the network has them", "only with --stage archives",
+                  self._archives, named_only=True),
+            Stage("sources", "nothing: no row names them", "trees that a row names stay", self._sources),
+            Stage("states", "nothing: their verdicts are recorded", "states without a verdict stay", self._states),
+            Stage("tables", "-", "old files are never removed: a reader or a version may name them", self._tables),
+            Stage("journal", "nothing: rows that are in the tables by now left empty pages", "", self._journal),
+            Stage("snapshots", "nothing: publishers that were killed left them",
+                  "old versions: `touchstone retain`", self._snapshots),
+            Stage("other", "-", "the history of Dagster, programs of `make peers`, locks", self._other),
+        )  # fmt: skip
+
+    def look(self, names: Sequence[str] = ()) -> list[StageUse]:
+        """What the named stages hold, all of them when none is named. Nothing is removed."""
+        return [self._use(stage, free=False) for stage in self._chosen(names)]
+
+    def free(self, names: Sequence[str] = ()) -> list[StageUse]:
+        """Remove what nobody needs from the named stages, from all but the costly ones when none is named."""
+        return [self._use(stage, free=bool(names) or not stage.named_only) for stage in self._chosen(names)]
+
+    def _chosen(self, names: Sequence[str]) -> list[Stage]:
+        return [stage for stage in self.stages if not names or stage.name in names]
+
+    def _use(self, stage: Stage, *, free: bool) -> StageUse:
+        try:
+            found = stage.look()
+            freed = None
+            if free:
+                if found.freeable:
+                    found.free()
+                freed = found.freeable
+            return StageUse(
+                stage=stage.name,
+                held=found.held,
+                freeable=found.freeable,
+                freed=freed,
+                back=stage.back,
+                note=stage.note,
+            )
+        except (SandboxUnavailable, OSError, sqlite3.Error) as error:
+            logger.warning("%s cannot be looked at: %s", stage.name, error)
+            return StageUse(stage=stage.name, held=None, freeable=0, back=stage.back, note=f"cannot be freed: {error}")
+
+    def _images(self) -> _Found:
+        room = self._room()
+        found = holding(room)
+        return _Found(found.held, found.removable, lambda: logger.info("%s", room.clean(self._free_mb)))
+
+    def _archives(self) -> _Found:
+        """The records of when they were downloaded stay."""
+        folder = self._root / CONTEXTS
+        files = [path for path in _entries(folder) if path.is_file() and path.suffix == "" and path.name[0] != "."]
+        return _Found(size_of(folder), sum(map(size_of, files)), lambda: _unlink(files))
+
+    def _sources(self) -> _Found:
+        folder = self._root / "sources"
+        unnamed: list[Path] = []
+        if not self._rows_wait():
+            named = {f"{row['tree_sha256']}.tar" for row in to_rows(self._store.read("repositories", ["tree_sha256"]))}
+            limit = time.time() - OLD_S
+            unnamed = [path for path in _entries(folder) if path.name not in named and path.stat().st_mtime < limit]
+        return _Found(size_of(folder), sum(map(size_of, unnamed)), lambda: _unlink(unnamed))
+
+    def _states(self) -> _Found:
+        folder = self._root / "overlay" / "states"
+        judged = judged_states(self._store)
+        backend = self._backend() if judged else None
+        leaving = sorted(backend.states() & judged) if backend else []
+
+        def discard() -> None:
+            for reference in leaving:
+                if backend is not None:
+                    backend.discard(reference)
+
+        return _Found(size_of(folder), sum(size_of(folder / reference) for reference in leaving), discard)
+
+    def _tables(self) -> _Found:
+        return _Found(size_of(self._root / "tables") - self._journal_size(), 0, _nothing)
+
+    def _journal(self) -> _Found:
+        with self._journal_file(write=False) as connection:
+            if connection is None:
+                return _Found(0, 0, _nothing)
+            empty, size = (connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("freelist_count", "page_size"))
+
+        def shrink() -> None:
+            with self._journal_file(write=True) as opened:
+                if opened is not None:
+                    opened.execute("VACUUM")
+                    opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        return _Found(self._journal_size(), empty * size, shrink)
+
+    def _snapshots(self) -> _Found:
+        folder = self._root / "snapshots"
+        dead = [path for name in _entries(folder) for path in name.glob(f"{UNFINISHED}*")]
+        dead = [path for path in dead if not self._is_publishing(path.parent.name)]
+
+        def remove() -> None:
+            for path in dead:
+                with self._name_held(path.parent.name) as held:
+                    if held and path.exists():
+                        remove_version(path)
+
+        return _Found(size_of(folder), sum(map(size_of, dead)), remove)
+
+    def _other(self) -> _Found:
+        known = {CONTEXTS, "sources", "tables", "snapshots", "docker", "docker.log"}
+        states = size_of(self._root / "overlay" / "states")
+        rest = sum(size_of(path) for path in _entries(self._root) if path.name not in known)
+        return _Found(rest - states, 0, _nothing)
+
+    def _rows_wait(self) -> bool:
+        """Whether rows of a run, which may name files, are not in the tables yet."""
+        with self._journal_file(write=False) as connection:
+            return connection is not None and connection.execute("SELECT 1 FROM pending LIMIT 1").fetchone() is not None
+
+    def _journal_size(self) -> int:
+        return sum(size_of(path) for path in (self._root / "tables").glob("journal.sqlite*"))
+
+    @contextlib.contextmanager
+    def _journal_file(self, *, write: bool) -> Iterator[sqlite3.Connection | None]:
+        path = self._root / "tables" / "journal.sqlite"
+        if not path.is_file():
+            yield None
+            return
+        mode = "rw" if write else "ro"
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, timeout=60)) as connection:
+            yield connection
+
+    def _is_publishing(self, name: str) -> bool:
+        with self._name_held(name) as held:
+            return not held
+
+    @contextlib.contextmanager
+    def _name_held(self, name: str) -> Iterator[bool]:
+        """Hold the lock of a name unless a publisher has it; whether it is held."""
+        path = self._store.lock(f"snapshot-{name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+
+def size_of(path: Path) -> int:
+    """Bytes on disk of a file or of all files in a folder; links count for themselves, what vanishes for nothing."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    if not path.is_dir() or path.is_symlink():
+        return status.st_blocks * 512
+    return sum((size_of(one) for one in _entries(path)), status.st_blocks * 512)
+
+
+def _entries(folder: Path) -> list[Path]:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(folder.iterdir())
+    return []
+
+
+def _unlink(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _nothing() -> None:
+    """Such a stage is never freed."""
