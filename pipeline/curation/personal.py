@@ -28,7 +28,9 @@ from pipeline.curation.scrub_words import FILE_ENDINGS, NOBODY, RESOLVERS, ROLES
 _AT = re.compile(r"@((?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,18})(?![A-Za-z0-9_-])")
 _LOCAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}\Z")
 _ROLE_TAILS = ("-list", "-dev", "-devel", "-users", "-user", "-announce", "-bugs", "-discuss", "-team", "-maint",
-               "-maintainers", "-security", "-help", "-support", "-request", "-commits", "-bot", "[bot]")  # fmt: skip
+               "-maintainers", "-security",
+    "-admins",
+    "-admin", "-help", "-support", "-request", "-commits", "-bot", "[bot]")  # fmt: skip
 _NOT_PERSONAL = re.compile(
     r"(?i)(?:^|\.)(?:example|examples|invalid|test|localhost|local|localdomain|internal|lan)(?:\.(?:com|org|net|edu|co))?$"
     r"|^(?:lists?|bugs|tracker|packages|qa|groups|listserv)\.|\.lists\.|^(?:googlegroups|openssh)\.com$|^libssh\.org$|(?:^|\.)noreply\."
@@ -143,6 +145,6 @@ def _is_public(written: str) -> bool:
         return False
     if not address.is_global or address.is_multicast or written in RESOLVERS:
         return False
-    if written.startswith(_OBJECTS):
-        return False
-    return address.version == 6 or sum(part >= VERSION_PART for part in address.packed) > 1
+    if isinstance(address, ipaddress.IPv6Address):
+        return address.sixtofour is None or address.sixtofour.is_global
+    return not written.startswith(_OBJECTS) and sum(part >= VERSION_PART for part in address.packed) > 1

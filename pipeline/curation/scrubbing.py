@@ -202,7 +202,8 @@ def _add_codings(surfaces: _Surfaces, texts: Sequence[str]) -> None:
         raise NotScrubbable(f"more than {MAX_SECRETS} secrets would have to be replaced")
     for kind, value in secret:
         for coding in _codings(value):
-            if coding in surfaces or any(coding in text for text in texts):
+            known = coding in surfaces
+            if (known and coding != value) or (not known and any(coding in text for text in texts)):
                 surfaces[coding] = (kind, "", value)
 
 

@@ -104,6 +104,7 @@ def test_a_random_value_goes_where_a_name_tells_what_it_is(place: str) -> None:
         "password: '$2b$12$KIXQz9y8'",
         "https://user:password@localhost/x",
         "api_key = self.settings.api_key_2",
+        '"secret": process.env.API_KEY,',
     ],
 )
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
