@@ -6,7 +6,11 @@ and may say anything: who writes them escapes them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_SHARE = re.compile(r"(?:[<>] )?[0-9.]+%|–")
+"""What `percent` writes."""
 
 Cell = str | int | float | None
 
@@ -29,7 +33,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers stand to the right."""
+    """Numbers and shares stand to the right."""
 
     caption: str
     head: tuple[str, ...]
@@ -37,9 +41,9 @@ class Table:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Of each column whether it holds numbers: no text, and not nothing alone."""
+        """Of each column whether it holds numbers or shares alone."""
         columns = [[row[place] for row in self.rows if row[place] is not None] for place in range(len(self.head))]
-        return tuple(bool(cells) and not any(isinstance(cell, str) for cell in cells) for cells in columns)
+        return tuple(bool(cells) and all(map(_is_number, cells)) for cells in columns)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,10 @@ def written(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:,.1f}"
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def _is_number(cell: Cell) -> bool:
+    return not isinstance(cell, str) or _SHARE.fullmatch(cell) is not None
 
 
 def percent(part: int, whole: int) -> str:

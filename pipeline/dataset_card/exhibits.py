@@ -15,25 +15,17 @@ UNKNOWN = "not known"
 
 def measured(spread: Spread, title: str, axis: str, path: str) -> Exhibit:
     """How a number is spread over trajectories."""
+    whole = spread.rows + spread.without
     bins = [(one.name, one.rows) for one in spread.bins]
-    rows: list[tuple[Cell, ...]] = [
-        *((f"{name}", count) for name, count in bins),
-        ("smallest", spread.least),
-        ("median", spread.median),
-        ("mean", round(spread.mean, 1)),
-        ("90 of 100 have at most", spread.p90),
-        ("99 of 100 have at most", spread.p99),
-        ("largest", spread.most),
-        ("all together", spread.total),
-    ]
+    rows: list[tuple[Cell, ...]] = [(name, count, percent(count, whole)) for name, count in bins]
     if spread.without:
-        rows.append(("trajectories without any, not counted above", spread.without))
+        rows.append(("none", spread.without, percent(spread.without, whole)))
     picture = Picture(
         path,
         f"Columns: trajectories by {axis}; the numbers are in the table.",
         plots.columns(title, axis, "trajectories", bins),
     )
-    return Exhibit(picture, Table(f"{title}: trajectories by {axis}", (axis, "number"), tuple(rows)))
+    return Exhibit(picture, Table(f"{title}: trajectories by {axis}", (axis, "trajectories", "share"), tuple(rows)))
 
 
 def counted(title: str, head: str, path: str | None, counts: Sequence[tuple[str, int]], whole: int) -> Block:

@@ -89,7 +89,7 @@ def _splits(draft: Draft, figures: Figures, facts: CardFacts) -> Section:
 
 
 def _inside(figures: Figures) -> Section:
-    blocks: list[Block] = []
+    blocks: list[Block] = [_spreads(figures)] if figures.spreads else []
     for name, (title, axis, path) in _NUMBERS.items():
         if name in figures.spreads:
             blocks.append(measured(figures.spreads[name], title, axis, path))
@@ -101,6 +101,15 @@ def _inside(figures: Figures) -> Section:
         agents = [(policy(agent or UNKNOWN, model), rows) for agent, model, rows in figures.policies]
         blocks.append(counted("Agents", "agent and model", "plots/agents.png", agents, figures.rows))
     return Section("What is in it", tuple(blocks))
+
+
+def _spreads(figures: Figures) -> Table:
+    head = ("of a trajectory", "smallest", "median", "mean", "90 of 100 at most", "99 of 100 at most", "largest", "all")
+    rows: list[tuple[Cell, ...]] = []
+    for name, one in figures.spreads.items():
+        numbers = (one.least, one.median, one.mean, one.p90, one.p99, one.most, one.total)
+        rows.append((f"{_NUMBERS[name][0].lower()} ({one.rows:,} trajectories with any)", *numbers))
+    return Table("Length of trajectories", head, tuple(rows))
 
 
 def _columns(draft: Draft) -> Section:

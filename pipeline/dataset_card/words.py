@@ -90,13 +90,15 @@ def loading(draft: Draft, splits: tuple[str, ...]) -> Section:
     listed = ", ".join(f'"{name}"' for name in ("messages", "trajectory_id") if name in draft.schema.names) or '"*"'
     first = next((name for name in ("domain", "language", "license") if name in draft.schema.names), "1")
     blocks: list[Block] = [
-        Paragraph("The files are plain Parquet. In the folder of this version:"),
-        Code("python", f'import datasets\n\nrows = datasets.load_dataset(".", split="{split}")'),
-        Code("python", f"import duckdb\n\nduckdb.sql(\"SELECT {first}, count(*) FROM 'data/*.parquet' GROUP BY 1\")"),
+        Paragraph("The files are plain Parquet. With `DIR` as the folder of this version:"),
+        Code("python", f'import datasets\n\nrows = datasets.load_dataset("DIR", split="{split}")'),
+        Code(
+            "python", f"import duckdb\n\nduckdb.sql(\"SELECT {first}, count(*) FROM 'DIR/data/*.parquet' GROUP BY 1\")"
+        ),
         Code(
             "python",
             "import glob\n\nimport pyarrow.dataset\n\n"
-            f'files = pyarrow.dataset.dataset(sorted(glob.glob("data/{split}-*.parquet")))\n'
+            f'files = pyarrow.dataset.dataset(sorted(glob.glob("DIR/data/{split}-*.parquet")))\n'
             f"for batch in files.to_batches(columns=[{listed}]):\n    ...",
         ),
         Paragraph("To bring it to another machine, with the hash of every file checked on arrival:"),

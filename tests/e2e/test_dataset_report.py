@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -31,7 +30,7 @@ def version(tmp_path_factory: pytest.TempPathFactory) -> SnapshotVersion:
     """Rows whose names try to break out of the page."""
     names = ("domain", "family", "language", "license", "agent", "model")
     rows = [
-        {"trajectory_id": f"t{n}", "n_turns": n + 1, "n_tokens": 10 * n, **dict.fromkeys(names, word)}
+        {"trajectory_id": f"t{n}", "n_turns": n + 1, "n_tokens": 10 * n, "split": "train", **dict.fromkeys(names, word)}
         for n, word in enumerate([HOSTILE, "plain", "plain", "w" * 400])
     ]
     attempts = (AttemptYield(domain=HOSTILE, agent="bash", model=HOSTILE, attempts=3, judged=2, passed=1),)

@@ -232,6 +232,18 @@ def test_the_facts_of_the_tables_stand_in_the_card(drafted: Drafted) -> None:
     )
 
 
+def test_lengths_and_their_bins_stand_in_the_card(drafted: Drafted) -> None:
+    found = tables(drafted(COLUMNS))
+    lengths = {str(row[0]).split()[0]: row[1:] for row in found["Length of trajectories"].rows}
+    assert lengths == {
+        "turns": (2, 4, 4.75, 9, 9, 9, 19),
+        "tokens": (100, 1500, 91_600 / 3, 90_000, 90_000, 90_000, 91_600),
+    }
+    bins = found["Tokens: trajectories by tokens that the model wrote"]
+    assert (bins.rows[0], bins.rows[-1]) == (("51–100", 1, "25.0%"), ("none", 1, "25.0%"))
+    assert bins.numeric == (False, True, True)
+
+
 def test_many_values_are_one_row_of_others(drafted: Drafted) -> None:
     names = [f"f{number:02}" for number in range(30) for _ in range(31 - number)]
     table = tables(drafted({"family": [*names]}))["Families of tasks"]
@@ -277,16 +289,17 @@ def test_a_folder_whose_name_is_a_pattern_is_read(drafted: Drafted) -> None:
     assert figures_of(drafted(COLUMNS, folder="a[b]*=1")).distinct["tasks"] == 3
 
 
-def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(
-    drafted: Drafted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(drafted: Drafted) -> None:
     draft = drafted(COLUMNS)
     readme = documents(draft, CardFacts())["README.md"]
     assert isinstance(readme, str)
     head = yaml.safe_load(readme.split("---\n")[1])
     assert [one["split"] for one in head["configs"][0]["data_files"]] == ["test", "train", "validation"]
-    monkeypatch.chdir(draft.folder)
-    lines = [token.content for token in MarkdownIt().parse(readme) if token.info == "python"]
+    lines = [
+        token.content.replace("DIR", str(draft.folder))
+        for token in MarkdownIt().parse(readme)
+        if token.info == "python"
+    ]
     (with_duckdb,) = (code for code in lines if "duckdb" in code)
     (with_pyarrow,) = (code for code in lines if "pyarrow" in code)
     scope: dict[str, object] = {}
