@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 
 from pipeline.exports.account import Account, RowRefused, Unit, VersionExport, digest_of
 from pipeline.exports.folders import new_folder, prove
-from pipeline.exports.published import BATCH_ROWS, PublishedRow, PublishedVersion, rows_of
+from pipeline.exports.published import PublishedRow, PublishedVersion, rows_of
 from pipeline.schemas import Row
 
+GROUP_ROWS = 100
 GROUP_BYTES = 64 * 1024 * 1024
 """Largest row group: one whose texts exceed 2 GiB cannot be read back."""
 
@@ -117,7 +118,7 @@ def _read(path: Path, schema: pa.Schema | None) -> Iterator[Row]:
         return
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=[group]):
+            for batch in file.iter_batches(GROUP_ROWS, row_groups=[group]):
                 yield from batch.to_pylist()
 
 
@@ -161,7 +162,7 @@ class _Columns:
 
     def write(self, record: Row) -> None:
         size = _size(record)
-        if self._rows and (self._size + size > GROUP_BYTES or len(self._rows) == BATCH_ROWS):
+        if self._rows and (self._size + size > GROUP_BYTES or len(self._rows) == GROUP_ROWS):
             self._flush()
         self._rows.append(record)
         self._size += size

@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline.exports.tasks import NothingToExport
 from pipeline.schemas import Row
-from pipeline.snapshots import Manifest, locate, manifest_of
-
-BATCH_ROWS = 100
-"""Rows that become Python objects at once; a row may hold megabytes."""
+from pipeline.snapshots import Manifest, batches, locate, manifest_of
 
 
 class PublishedVersion(NamedTuple):
@@ -33,7 +29,7 @@ class PublishedVersion(NamedTuple):
     @property
     def splits(self) -> tuple[str, ...]:
         """In the order of their names."""
-        return tuple(sorted({_split(file.path) for file in self.manifest.files}))
+        return tuple(sorted(self.manifest.splits))
 
     def chosen(self, split: str | None) -> tuple[str, ...]:
         """Only this split, or all. Raises NothingToExport for one that the version has not."""
@@ -56,15 +52,18 @@ class PublishedRow(NamedTuple):
 def published(root: Path, reference: str) -> PublishedVersion:
     """The version that `NAME`, `NAME@VERSION` or `NAME@TAG` names. Raises NothingToExport and SnapshotDamaged."""
     try:
-        path = locate(root, reference.replace("@", "/"))
+        path = locate(root, reference)
     except ValueError as error:
         raise NothingToExport(str(error)) from error
     return PublishedVersion(path, manifest_of(path))
 
 
 def rows_of(version: PublishedVersion, columns: Sequence[str], split: str) -> Iterator[PublishedRow]:
-    """The rows of a split in the order of its files; columns that the version is too old for are missing."""
-    for batch in _batches(version, ["trajectory_id", *columns], split):
+    """The rows of a split in the order of its files; columns that the version is too old for are missing.
+
+    Raises SnapshotDamaged.
+    """
+    for batch in batches(version.path, ["trajectory_id", *columns], split):
         try:
             rows = batch.to_pylist()
         except UnicodeDecodeError:
@@ -73,24 +72,9 @@ def rows_of(version: PublishedVersion, columns: Sequence[str], split: str) -> It
         yield from (PublishedRow(split, str(identity), row) for identity, row in zip(ids, rows, strict=True))
 
 
-def _batches(version: PublishedVersion, columns: Sequence[str], split: str) -> Iterator[pa.RecordBatch]:
-    wanted = set(columns)
-    for entry in version.manifest.files:
-        if _split(entry.path) == split:
-            with pq.ParquetFile(version.path / entry.path) as file:
-                present = [name for name in file.schema_arrow.names if name in wanted]
-                # A batch of several groups could be of any size.
-                for group in range(file.num_row_groups):
-                    yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=present)
-
-
 def _decoded(batch: pa.RecordBatch) -> Row | None:
     try:
         rows: list[Row] = batch.to_pylist()
     except UnicodeDecodeError:
         return None
     return rows[0]
-
-
-def _split(path: str) -> str:
-    return Path(path).name.partition("-")[0]

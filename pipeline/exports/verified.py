@@ -1,7 +1,7 @@
 """A row of a published version as the attempt that it is of, and as the task that the attempt was made at.
 
-A version holds what readers need, not all that the working tables do: what it has no column for is as usual here, the
-limits of a sandbox and the seed of a generator among it, and times are that of publication.
+A version holds what readers need, not all that the working tables do: what it has no column for is as usual here, which
+for the first versions are the limits of a sandbox and the seed of a generator, and times are that of publication.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipeline.schemas import Row
 from pipeline.types import VerificationResult
 from sandbox.types import Limits
 
-COLUMNS = (*TERMINAL, "seed", "state_scope", "context_ids")
+COLUMNS = tuple(TERMINAL)
 
 _USUAL: Row = {
     "verifier_kind": "pytest",
@@ -31,6 +31,8 @@ _USUAL: Row = {
     "state_scope": "full",
     "context_ids": (),
     "backend": None,
+    "license": None,
+    "flake_rate": None,
     "model": None,
     "interface": None,
     "details": None,
@@ -87,6 +89,7 @@ def _task(row: Row) -> ExportedTask:
             "commit": row["commit"],
             "license": row["license"],
             "evidence": {},
+            "flake_rate": row["flake_rate"],
         }
     )
 

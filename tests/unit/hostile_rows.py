@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pipeline.exports.published import PublishedVersion
 from pipeline.rows import instance_row, trajectory_row
 from pipeline.schemas import TERMINAL, Row, to_arrow
-from pipeline.snapshots import FileEntry, Manifest
+from pipeline.snapshots import Manifest
 from pipeline.types import Step, TaskInstance, Trajectory, Verifier, VerifierFile, trajectory_id
 
 Chat = list[dict[str, str | None] | None]
@@ -154,13 +154,22 @@ def version_of(folder: Path, rows: Sequence[Row], **splits: Sequence[Row]) -> Pu
         path = folder / "data" / f"{split}-00000.parquet"
         pq.write_table(to_arrow(TERMINAL, members), path, row_group_size=100)
         entry = {"path": f"data/{path.name}", "sha256": "", "bytes": path.stat().st_size, "rows": len(members)}
-        files.append(FileEntry.model_construct(**entry))
-    manifest = Manifest.model_construct(
-        name="terminal",
-        version="v0001",
-        rows=sum(file.rows for file in files),
-        content_sha256="0" * 64,
-        files=tuple(files),
-        created_at="2026-11-02T12:00:00+00:00",
+        files.append(entry | {"split": split})
+    manifest = Manifest.model_validate(
+        {
+            "name": "terminal",
+            "version": "v0001",
+            "schema_version": TERMINAL.version,
+            "schema_hash": "",
+            "rows": sum(map(len, [rows, *splits.values()])),
+            "content_sha256": "0" * 64,
+            "files": files,
+            "parents": (),
+            "code_commit": None,
+            "run_id": None,
+            "created_at": "2026-11-02T12:00:00+00:00",
+            "summary": {},
+        }
     )
+    (folder / "manifest.json").write_text(manifest.sealed(), encoding="utf-8")
     return PublishedVersion(folder, manifest)
