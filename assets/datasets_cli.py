@@ -24,7 +24,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON line only
 def snapshots(data: Path | None, config: Path | None, name: str | None, as_json: bool) -> None:
     """List the published versions, of one NAME or of all."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from assets.visible import visible
     from pipeline.snapshots.listing import listed
@@ -35,7 +35,7 @@ def snapshots(data: Path | None, config: Path | None, name: str | None, as_json:
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(one) for one in found]))
         return
-    table = Table("version", "rows", "splits", "MB", "published", "tags", "made from")
+    table = Table(Column("version", no_wrap=True), "rows", "splits", "MB", "published", "tags", "made from")
     for one in found:
         splits = ", ".join(f"{count} {split}" for split, count in one.splits.items())
         parents, tags = ", ".join(one.parents), ", ".join(one.tags)

@@ -23,7 +23,7 @@ from pipeline.snapshots.tags import NIGHTLY
 from pipeline.types import Record
 
 _AT_ONCE = 4
-_TRIES = 5
+_TRIES = 4
 _CLAIM = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")
 
 
@@ -137,9 +137,10 @@ def _claimed(place: Place, own: Sealed) -> Iterator[None]:
         place.remove(claim)
         time.sleep(random.uniform(0, 0.2 * 2**wait))  # the other may have taken back his own as well
     else:
+        other = others[0].partition(".")[0]
         raise PushRefused(
-            f"{place} is being sent another version under that number, with the manifest {others[0].partition('.')[0]}; "
-            f"here is {own}. If that push was given up, remove {place}/{folder}/{others[0]} and {place}/{name}/{version}"
+            f"{place} is being sent another version under that number, with the manifest {other}; here is {own}. "
+            f"If that push was given up, remove {place}/{folder}/{others[0]} and {place}/{name}/{version}"
         )
     yield
     for one in place.names(folder):

@@ -96,7 +96,7 @@ class Place:
         ignore or refuse that header, and other kinds of places, are only asked first whether the file is there, so that
         two within the same moment may both succeed and the later one stays: read it again.
         """
-        with self._reached(path):
+        with self._reached(path, writing=True):
             if self._local is not None:
                 return self._link(self._local / path, data)
             if self._files.exists(f"{self._base}/{path}"):
@@ -113,7 +113,7 @@ class Place:
 
     def write(self, path: str, data: bytes) -> None:
         """Write a small file, or another content in its place."""
-        with self._reached(path):
+        with self._reached(path, writing=True):
             if self._local is None:
                 self._files.pipe_file(f"{self._base}/{path}", data)
                 return
@@ -127,7 +127,7 @@ class Place:
 
     def upload(self, source: Path, path: str) -> None:
         """Copy a file there; it appears when all of it is there, where the place can do that, as S3 can."""
-        with self._reached(path), source.open("rb") as file:
+        with self._reached(path, writing=True), source.open("rb") as file:
             if self._local is None:
                 with self._files.open(f"{self._base}/{path}", "wb", block_size=BLOCK_BYTES) as sink:
                     shutil.copyfileobj(file, sink, BLOCK_BYTES)
@@ -162,10 +162,15 @@ class Place:
         sync(place.parent)
 
     @contextlib.contextmanager
-    def _reached(self, path: str) -> Iterator[None]:
+    def _reached(self, path: str, *, writing: bool = False) -> Iterator[None]:
+        """A file that is not there is an answer for who reads; for who writes it is a bucket that is not there."""
         try:
             yield
-        except (FileNotFoundError, PipelineError):
+        except PipelineError:
+            raise
+        except FileNotFoundError as error:
+            if writing:
+                raise InfrastructureFailure(f"{self}/{path}: {error}") from error
             raise
         except Exception as error:  # file systems of fsspec share no class of errors
             raise InfrastructureFailure(f"{self}/{path}: {str(error) or type(error).__name__}") from error
