@@ -179,7 +179,7 @@ def test_a_reference_that_is_not_there_names_what_is(tmp_path: Path, url: str) -
 
 def test_a_bucket_that_is_not_there_is_the_fault_of_the_place(tmp_path: Path, url: str) -> None:
     put(tmp_path, "a")
-    with pytest.raises(InfrastructureFailure, match="s3://nowhere/x/.*bucket does not exist"):
+    with pytest.raises(InfrastructureFailure, match=r"s3://nowhere/x/.*bucket does not exist"):
         push_version(tmp_path, "terminal", "s3://nowhere/x")
 
 
