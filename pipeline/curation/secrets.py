@@ -1,9 +1,12 @@
 """Credentials in a text: what a maintained detector knows by form, and what only its surroundings give away.
 
-The detector is Kingfisher (rules of medium confidence and above; no network, no verification). It knows hundreds of
+The detector is Kingfisher (rules of medium confidence and above; nothing is sent or verified). It knows hundreds of
 services by the form of their keys, and nothing of passwords: those are found here where a name says so, and only when
 the value looks made at random. Entropy alone is never a reason: hashes, commits and identifiers are what many tasks
-are about.
+are about. What was measured, with the alternatives, is in training/experiments/scrubbing/result.json.
+
+Not found: passwords of fewer than eight characters, of words alone or of few different characters; values in a table
+or a sentence without a name beside them; in `-pVALUE`, which is a port as often; in the key of a mapping.
 
 Not here: whether a task planted the value (scrubbing.py).
 """

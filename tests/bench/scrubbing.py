@@ -46,11 +46,11 @@ LAST = ("oberholz", "tanner", "vogt", "brandt", "aumann", "zielak", "morvan", "d
 MAIL_HOSTS = (
     "north-mill.org",
     "acme-shop.net",
-    "posteo.de",
+    "post-ostheim.fm",
     "mail.tu-ostheim.de",
-    "fastmail.fm",
-    "gmx.ch",
-    "zielak.pl",
+    "brief-ostheim.ch",
+    "mail-ostheim.io",
+    "zielak-ostheim.pl",
 )
 
 

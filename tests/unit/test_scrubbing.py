@@ -116,7 +116,7 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     [
         "security@acme-shop.net",
         "someone@example.org",
-        "1234+bot@users.noreply.github.com",
+        "1234+bot@users.noreply.acme-shop.net",
         "git clone git@git.acme-shop.net:shop/core.git",
         "npm install left-pad@1.3.0 icon@2x.png getty@tty1.service",
         "dev@lists.acme-shop.net",
