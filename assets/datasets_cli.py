@@ -105,10 +105,10 @@ def retain(data: Path | None, config: Path | None, name: str, keep: int, dry_run
 @_JSON
 def diff(data: Path | None, config: Path | None, before: str, after: str, limit: int, as_json: bool) -> None:
     """What became of the rows of version A in version B, and why: added, removed, changed, moved between splits."""
-    from pipeline.snapshots.diffing import diff as compare
+    from pipeline.snapshots.diffing import difference
 
     root = open_located(data, config).data
-    found = compare(_located(root, before), _located(root, after), limit=limit)
+    found = difference(_located(root, before), _located(root, after), limit=limit)
     if as_json:
         click.echo(found.model_dump_json())
     else:
@@ -201,7 +201,7 @@ def pull(
     from pipeline.snapshots.pulling import pull as fetch
     from pipeline.snapshots.remote import Place
 
-    found = fetch(Place(url or str(open_located(data, config).data / "snapshots")), snapshot, target)
+    found = fetch(Place(url) if url else open_located(data, config).data, snapshot, target)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found) | {"path": str(found.path)}))
         return

@@ -2,13 +2,14 @@
 
 Ids, row hashes and splits decide, which ids.parquet has; versions of the first layout have no such file, and theirs are
 computed from the rows. Why a row is missing is in excluded.parquet of the version that lacks it. Which columns differ
-is found by reading changed rows: the first of them, since after a change of a rule they may be all rows.
+is found by reading changed rows: some of them, since after a change of a rule they may be all rows.
 
 Not here: two versions whose rows are equal, which do not exist; their content hashes would be equal.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,7 +26,9 @@ from pipeline.snapshots.writing import KEY, ONE_SPLIT
 from pipeline.types import Record
 
 COMPARED_ROWS = 1000
-"""Changed rows whose columns are compared."""
+"""Of more changed rows, about so many have their columns compared,"""
+COMPARED_GROUPS = 100
+"""from so many row groups."""
 GONE = "no longer among the verified rows"
 NEW = "new"
 UNKNOWN = "unknown: {} has no list of what was left out"
@@ -100,7 +103,7 @@ class VersionDiff(Record):
     changed_ids: tuple[str, ...]
 
 
-def diff(a: Path, b: Path, *, limit: int = 20) -> VersionDiff:
+def difference(a: Path, b: Path, *, limit: int = 20) -> VersionDiff:
     """Compare the versions in two folders; `limit` rows of each kind are named.
 
     Memory holds the ids and hashes of both and one row group. Raises SnapshotDamaged.
@@ -213,9 +216,8 @@ def _has(manifest: Manifest, name: str) -> bool:
 
 
 def _columns(a: Path, b: Path, one: Manifest, other: Manifest, changed: pa.ChunkedArray) -> ColumnCounts:
-    """Compares the first changed rows of b, in the order of its files, with those of a."""
     names = [name for name in _schema(a, one).names if name in set(_schema(b, other).names)]
-    wanted = _take_first(b, other, changed)
+    wanted = changed if len(changed) <= COMPARED_ROWS else _spread(b, other, changed)
     after = dict(_cell_digests(b, other, names, wanted))
     before = dict(_cell_digests(a, one, names, wanted))
     counts = dict.fromkeys(names, 0)
@@ -229,19 +231,25 @@ def _columns(a: Path, b: Path, one: Manifest, other: Manifest, changed: pa.Chunk
     return ColumnCounts(compared=len(after), differing=dict(ordered), unchanged=unchanged)
 
 
-def _take_first(path: Path, manifest: Manifest, changed: pa.ChunkedArray) -> pa.Array:
-    """Up to COMPARED_ROWS of the changed ids, those that share the fewest row groups: the first in the files."""
-    found: list[str] = []
+def _spread(path: Path, manifest: Manifest, changed: pa.ChunkedArray) -> pa.Array:
+    """About COMPARED_ROWS of the changed ids, from a few row groups all over the files: reading a group costs most."""
+    groups: list[pa.ChunkedArray] = []
     for entry in manifest.files:
-        ids = pq.read_table(path / entry.path, columns=[KEY], partitioning=None).column(KEY)
-        found += ids.filter(pc.is_in(ids, changed)).slice(0, COMPARED_ROWS - len(found)).to_pylist()
-        if len(found) >= COMPARED_ROWS:
-            break
-    return pa.array(found, pa.string())
+        with pq.ParquetFile(path / entry.path) as file:
+            ids = file.read(columns=[KEY]).column(KEY)
+            sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        there = pc.is_in(ids, changed)
+        for start, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
+            if len(found := ids.slice(start, size).filter(there.slice(start, size))):
+                groups.append(found)
+    chosen = groups[:: -(-len(groups) // COMPARED_GROUPS)]
+    each = -(-COMPARED_ROWS // len(chosen))
+    taken = [str(key) for group in chosen for key in group.to_pylist()[:: max(1, len(group) // each)]]
+    return pa.array(taken, pa.string())
 
 
 def _cell_digests(
-    path: Path, manifest: Manifest, names: Sequence[str], wanted: pa.Array
+    path: Path, manifest: Manifest, names: Sequence[str], wanted: pa.Array | pa.ChunkedArray
 ) -> Iterator[tuple[str, list[bytes]]]:
     """Id and the hash of each named column, of the wanted rows; only row groups that have one of them are read."""
     for entry in manifest.files:

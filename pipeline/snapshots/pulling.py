@@ -39,8 +39,10 @@ class Pulled:
     """Of those files."""
 
 
-def pull(place: Place, reference: str, target: Path | None = None) -> Pulled:
-    """Copy the version that a reference names in a place to `target`, ./NAME-VERSION without one.
+def pull(source: Place | Path, reference: str, target: Path | None = None) -> Pulled:
+    """Copy the version that a reference names to `target`, ./NAME-VERSION without one.
+
+    `source` is a place that versions were pushed to, or a data folder.
 
     The size and the SHA-256 of every file are those of the manifest, whose own hash is right. The folder appears by one
     rename, or is there already with the same version, unharmed. What a pull that was cut off had fetched, it keeps in
@@ -48,6 +50,7 @@ def pull(place: Place, reference: str, target: Path | None = None) -> Pulled:
 
     Raises NoSuchVersion, TargetInUse, SnapshotDamaged for whatever is not as the manifest says, InfrastructureFailure.
     """
+    place = Place(str(source / "snapshots")) if isinstance(source, Path) else source
     sealed = resolved(place, reference)
     manifest = sealed.manifest
     folder = f"{manifest.name}/{manifest.version}"
