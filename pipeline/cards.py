@@ -5,6 +5,7 @@ Each value is written as JSON, which is YAML too. Not here: the text below the h
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Sequence
 
@@ -52,8 +53,11 @@ def front_matter(draft: Draft) -> str:
 def _licenses(draft: Draft) -> list[str]:
     if "license" not in draft.schema.names:
         return ["other"]
-    files = [str(draft.folder / file.path) for file in draft.files]
-    found = duckdb.execute("SELECT DISTINCT lower(coalesce(license, 'none')) FROM read_parquet(?)", [files]).fetchall()
+    # DuckDB takes a path for a pattern.
+    files = [glob.escape(str(draft.folder / file.path)) for file in draft.files]
+    query = "SELECT DISTINCT lower(coalesce(license, 'none')) FROM read_parquet(?, hive_partitioning = false)"
+    with duckdb.connect() as connection:
+        found = connection.execute(query, [files]).fetchall()
     return sorted({license if license in _LICENSES else "other" for (license,) in found})
 
 

@@ -9,7 +9,7 @@ from pipeline.dataset_card.content import Block, Cell, Exhibit, Picture, Table, 
 from pipeline.dataset_card.figures import Spread
 
 MOST_ROWS = 20
-"""Values that a table of counts lists; the others are one row together."""
+"""Values that a picture shows; in tables of counts the others are one row together."""
 UNKNOWN = "not known"
 
 

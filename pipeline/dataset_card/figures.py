@@ -191,8 +191,9 @@ def _excluded(connection: duckdb.DuckDBPyConnection, draft: Draft) -> dict[str, 
     place = draft.folder / "excluded.parquet"
     if not place.is_file():
         return {}
-    query = "SELECT coalesce(step, 'not known'), count(*) FROM read_parquet(?) GROUP BY 1 ORDER BY 1"
-    return dict(connection.execute(query, [glob.escape(str(place))]).fetchall())
+    connection.from_parquet(glob.escape(str(place)), hive_partitioning=False).create_view("excluded")
+    query = "SELECT coalesce(step, 'not known'), count(*) FROM excluded GROUP BY 1 ORDER BY 1"
+    return dict(connection.execute(query).fetchall())
 
 
 def _number(connection: duckdb.DuckDBPyConnection, query: str) -> int:

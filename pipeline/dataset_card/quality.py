@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pipeline.dataset_card import plots
 from pipeline.dataset_card.content import Block, Exhibit, Paragraph, Picture, Section, Table, percent
-from pipeline.dataset_card.exhibits import policy
+from pipeline.dataset_card.exhibits import MOST_ROWS, policy
 from pipeline.dataset_card.facts import AttemptYield, CardFacts
 from pipeline.dataset_card.figures import Figures
 
@@ -104,7 +104,9 @@ def _summed(attempts: tuple[AttemptYield, ...], of: Callable[[AttemptYield], str
 
 def _shared(title: str, path: str, axis: str, head: tuple[str, str, str], parts: list[tuple[str, int, int]]) -> Block:
     picture = Picture(
-        path, f"Bars: {title.lower()}, {axis}; the numbers are in the table.", plots.shares(title, axis, parts)
+        path,
+        f"Bars: {title.lower()}, {axis}; the numbers are in the table.",
+        plots.shares(title, axis, parts[:MOST_ROWS]),
     )
     rows = tuple((name, part, whole, percent(part, whole)) for name, part, whole in parts)
     return Exhibit(picture, Table(f"{title}: {axis}", (*head, "share"), rows))

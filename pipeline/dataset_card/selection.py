@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.curation.decisions import STEPS as STEPS_IN_ORDER
 from pipeline.dataset_card import plots, words
 from pipeline.dataset_card.content import Block, Cell, Exhibit, Paragraph, Picture, Section, Table, percent
-from pipeline.dataset_card.exhibits import counted
+from pipeline.dataset_card.exhibits import MOST_ROWS, counted
 from pipeline.dataset_card.facts import CardFacts
 from pipeline.dataset_card.figures import Figures
 from pipeline.snapshots.publishing import Draft
@@ -109,11 +109,12 @@ def scrubbing(figures: Figures, facts: CardFacts) -> Section:
     blocks: list[Block] = [Paragraph(text)]
     if facts.by_finding:
         kinds = sorted(facts.by_finding.items(), key=lambda one: (-(one[1].replaced + one[1].planted), one[0]))
-        series = {"replaced": [one.replaced for _, one in kinds], "planted, stays": [one.planted for _, one in kinds]}
+        shown = kinds[:MOST_ROWS]
+        series = {"replaced": [one.replaced for _, one in shown], "planted, stays": [one.planted for _, one in shown]}
         picture = Picture(
             "plots/scrubbed.png",
             "Bars: places that were found by kind, replaced and planted; the numbers are in the table.",
-            plots.stacked("What was found", "places", [name for name, _ in kinds], series),
+            plots.stacked("What was found", "places", [name for name, _ in shown], series),
         )
         rows = tuple((name, one.rows, one.replaced, one.planted) for name, one in kinds)
         head = ("kind", "rows", "replaced", "planted, stays")

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+from pipeline.cards import front_matter
 from pipeline.columns import TERMINAL
 from pipeline.curation.decisions import StepCount
 from pipeline.curation_report import FindingCount
@@ -286,7 +287,9 @@ def test_pictures_are_those_that_the_card_names(drafted: Drafted) -> None:
 
 
 def test_a_folder_whose_name_is_a_pattern_is_read(drafted: Drafted) -> None:
-    assert figures_of(drafted(COLUMNS, folder="a[b]*=1")).distinct["tasks"] == 3
+    draft = drafted(COLUMNS, out={"licence": 2}, folder="a[b]*=1")
+    assert (figures_of(draft).distinct["tasks"], figures_of(draft).excluded) == (3, {"licence": 2})
+    assert 'license: ["isc", "mit", "other"]' in front_matter(draft)
 
 
 def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(drafted: Drafted) -> None:
