@@ -100,17 +100,23 @@ class Disk:
         )  # fmt: skip
 
     def look(self, names: Sequence[str] = ()) -> list[StageUse]:
-        """What the named stages hold, all of them when none is named. Nothing is removed."""
-        return [self._use(stage, free=False) for stage in self._chosen(names)]
+        """What the named stages hold, all of them when none is named. Nothing is removed.
+
+        Raises SandboxUnavailable for a stage that was named, as `free` does.
+        """
+        return [self._use(stage, free=False, named=bool(names)) for stage in self._chosen(names)]
 
     def free(self, names: Sequence[str] = ()) -> list[StageUse]:
         """Remove what nobody needs from the named stages, from all but the costly ones when none is named."""
-        return [self._use(stage, free=bool(names) or not stage.named_only) for stage in self._chosen(names)]
+        return [
+            self._use(stage, free=bool(names) or not stage.named_only, named=bool(names))
+            for stage in self._chosen(names)
+        ]
 
     def _chosen(self, names: Sequence[str]) -> list[Stage]:
         return [stage for stage in self.stages if not names or stage.name in names]
 
-    def _use(self, stage: Stage, *, free: bool) -> StageUse:
+    def _use(self, stage: Stage, *, free: bool, named: bool) -> StageUse:
         try:
             found = stage.look()
             freed = None
@@ -127,6 +133,8 @@ class Disk:
                 note=stage.note,
             )
         except (SandboxUnavailable, OSError, sqlite3.Error) as error:
+            if named and isinstance(error, SandboxUnavailable):
+                raise
             logger.warning("%s cannot be looked at: %s", stage.name, error)
             return StageUse(stage=stage.name, held=None, freeable=0, back=stage.back, note=f"cannot be freed: {error}")
 

@@ -63,6 +63,11 @@ def test_a_stage_that_cannot_be_looked_at_says_so_and_the_others_go_on(disk: Dis
     assert list(uses) == ["images", "archives", "sources", "states", "tables", "journal", "snapshots", "other"]
 
 
+def test_a_stage_that_was_named_and_cannot_be_looked_at_is_an_error(disk: Disk) -> None:
+    with pytest.raises(SandboxUnavailable, match="no engine answers"):
+        disk.free(["images"])
+
+
 def test_archives_go_only_when_they_are_named_and_keep_the_day_of_their_download(disk: Disk, tmp_path: Path) -> None:
     data = os.urandom(BIG)
     sha256 = hashlib.sha256(data).hexdigest()
