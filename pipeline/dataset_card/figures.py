@@ -148,19 +148,17 @@ def _policies(connection: duckdb.DuckDBPyConnection) -> tuple[tuple[str | None, 
 
 def _spread(connection: duckdb.DuckDBPyConnection, column: str) -> Spread | None:
     """None where no row has such a number."""
-    found = connection.execute(
+    # A result that is not read to its end would keep the connection.
+    [(rows, total, least, quantiles, mean, most)] = connection.execute(
         f"SELECT count(*), sum(n)::BIGINT, min(n), quantile_disc(n, [0.5, 0.9, 0.99]), avg(n), max(n) "
         f'FROM (SELECT "{column}" AS n FROM rows) WHERE n > 0'
-    ).fetchone()
-    assert found is not None  # an aggregate always has one row
-    rows, total, least, quantiles, mean, most = found
+    ).fetchall()
     if not rows:
         return None
     median, p90, p99 = quantiles
     edges = bin_edges(least, most)
     sums = ", ".join(f"count(*) FILTER (n BETWEEN {low} AND {high})" for low, high in edges)
-    counts = connection.execute(f'SELECT {sums} FROM (SELECT "{column}" AS n FROM rows)').fetchone()
-    assert counts is not None
+    [counts] = connection.execute(f'SELECT {sums} FROM (SELECT "{column}" AS n FROM rows)').fetchall()
     bins = tuple(Bin(low, high, n) for (low, high), n in zip(edges, counts, strict=True))
     all_rows = _number(connection, "SELECT count(*) FROM rows")
     return Spread(rows, all_rows - rows, total, least, median, mean, p90, p99, most, bins)
@@ -182,9 +180,8 @@ def bin_edges(least: int, most: int) -> list[tuple[int, int]]:
 
 def _scrubbed(connection: duckdb.DuckDBPyConnection) -> Scrubbed:
     query = "SELECT count(*) FILTER (scrubbed > 0), coalesce(sum(scrubbed), 0)::BIGINT FROM rows"
-    found = connection.execute(query).fetchone()
-    assert found is not None
-    return Scrubbed(*found)
+    [(rows, places)] = connection.execute(query).fetchall()
+    return Scrubbed(rows, places)
 
 
 def _excluded(connection: duckdb.DuckDBPyConnection, draft: Draft) -> dict[str, int]:
@@ -197,6 +194,6 @@ def _excluded(connection: duckdb.DuckDBPyConnection, draft: Draft) -> dict[str, 
 
 
 def _number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    found = connection.execute(query).fetchone()
-    assert found is not None and isinstance(found[0], int)
-    return found[0]
+    [(number,)] = connection.execute(query).fetchall()
+    assert isinstance(number, int)
+    return number
