@@ -83,7 +83,7 @@ def licences(figures: Figures, facts: CardFacts) -> Section:
     blocks: list[Block] = [
         Paragraph(
             "Each row names the licence that was recognised in the files of its repository at the pinned version, with "
-            "the file and its hash. The rows are made from such files and stay under their licences."
+            "the file and its hash. What a row quotes of a repository stays under its licence."
         ),
         counted("Licences", "licence", "plots/licences.png", counts, figures.rows),
     ]

@@ -56,7 +56,7 @@ SPLITS = (
 
 SCRUBBING = (
     "Keys and passwords, personal data and traces of the machine that made the data are replaced by typed words such "
-    "as `SCRUBBED_EMAIL_1`, the same for the same value throughout a row: instruction, solution, verifier, steps and "
+    "as `SCRUBBED_GITHUB_PAT_1`, the same for the same value throughout a row: instruction, solution, verifier, steps and "
     "messages. What a puzzle planted stays, since its verifier needs it."
 )
 
@@ -67,8 +67,8 @@ def limits(draft: Draft, oracle: int, counted: bool) -> Section:
         "A verdict says what the tests of the verifier check and no more. Admission proves that weak solutions fail, "
         "not that every wrong one does.",
         "Licences are those recognised in the files of a repository; single files in it may be under others.",
-        "Scrubbing misses values that are coded twice, encrypted, compressed or cut by other text, and names of "
-        "people outside of addresses and accounts.",
+        "Scrubbing misses values that are coded twice, encrypted, compressed or cut by other text. Names and postal "
+        "addresses of people, birthdays and numbers of documents are not looked for.",
         "Decontamination knows only the benchmarks it was given.",
         "Only attempts that passed are here: how often attempts fail is said by the figures of this card alone.",
         "Carrying out an attempt again needs its image, which is named by digest and is not part of the files.",
@@ -117,10 +117,10 @@ def replaying() -> Section:
             ),
             Code("sh", "touchstone replay TRAJECTORY_ID"),
             Paragraph(
-                "With nothing but a row: start a container of `image_digest` without a network, run each "
-                "`steps.action` in turn in one shell, stop everything, put `verifier_files` into an empty folder of "
-                "the state and run `verifier_command` there. The row is confirmed when exactly the tests in "
-                "`verifier_passing_tests` pass."
+                "With nothing but a row: start a container of `image_digest` without a network, carry out each "
+                "`steps.action` in turn in one shell (where `interface` is `terminal`, actions are keys that are typed), "
+                "end all processes unless `state_scope` is `live`, put `verifier_files` into an empty folder and run "
+                "`verifier_command` there. The row is confirmed when exactly the tests in `verifier_passing_tests` pass."
             ),
         ),
     )
