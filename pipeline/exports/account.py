@@ -107,9 +107,11 @@ class Account:
 
         Raises NothingToExport when no row could be carried, ExportDamaged when rows of the version are unaccounted for.
         """
-        if splits == self.version.splits and self._read.total() != self.version.manifest.rows:
-            have, read = self.version.manifest.rows, self._read.total()
-            raise ExportDamaged(f"{self.version.reference} has {have} rows, of which {read} could be read")
+        have = self.version.manifest.splits
+        for split in splits:
+            if self._read[split] != have[split]:
+                told = f"{self.version.reference} has {have[split]} rows in {split}"
+                raise ExportDamaged(f"{told}, of which {self._read[split]} could be read")
         if not self._split_of:
             raise NothingToExport(self._nothing(splits))
         made = VersionExport(

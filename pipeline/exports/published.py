@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from pipeline.exports.tasks import NothingToExport
 from pipeline.schemas import Row
-from pipeline.snapshots import Manifest, batches, locate, manifest_of
+from pipeline.snapshots import Manifest, SnapshotDamaged, batches, locate, manifest_of
+from pipeline.snapshots.reading import file_problem
 
 
 class PublishedVersion(NamedTuple):
@@ -50,12 +51,18 @@ class PublishedRow(NamedTuple):
 
 
 def published(root: Path, reference: str) -> PublishedVersion:
-    """The version that `NAME`, `NAME@VERSION` or `NAME@TAG` names. Raises NothingToExport and SnapshotDamaged."""
+    """The version that `NAME`, `NAME@VERSION` or `NAME@TAG` names, its data files being those that were published.
+
+    Raises NothingToExport and SnapshotDamaged.
+    """
     try:
         path = locate(root, reference)
     except ValueError as error:
         raise NothingToExport(str(error)) from error
-    return PublishedVersion(path, manifest_of(path))
+    manifest = manifest_of(path)
+    if problems := [text for file in manifest.files if (text := file_problem(path, file))]:
+        raise SnapshotDamaged(f"{path}: {'; '.join(problems)}")
+    return PublishedVersion(path, manifest)
 
 
 def rows_of(version: PublishedVersion, columns: Sequence[str], split: str) -> Iterator[PublishedRow]:

@@ -14,6 +14,7 @@ from pipeline.exports.published import PublishedVersion
 from pipeline.rows import instance_row, trajectory_row
 from pipeline.schemas import TERMINAL, Row, to_arrow
 from pipeline.snapshots import Manifest
+from pipeline.snapshots.manifest import file_sha256
 from pipeline.types import Step, TaskInstance, Trajectory, Verifier, VerifierFile, trajectory_id
 
 Chat = list[dict[str, str | None] | None]
@@ -147,13 +148,18 @@ def hostile_rows() -> dict[str, Row]:
 
 
 def version_of(folder: Path, rows: Sequence[Row], **splits: Sequence[Row]) -> PublishedVersion:
-    """A version with these rows in its split `train`, and others in other splits; no row is read back or hashed."""
+    """A version with these rows in its split `train`, and others in other splits; its content hash is made up."""
     (folder / "data").mkdir(parents=True)
     files = []
     for split, members in {"train": rows, **splits}.items():
         path = folder / "data" / f"{split}-00000.parquet"
         pq.write_table(to_arrow(TERMINAL, members), path, row_group_size=100)
-        entry = {"path": f"data/{path.name}", "sha256": "", "bytes": path.stat().st_size, "rows": len(members)}
+        entry = {
+            "path": f"data/{path.name}",
+            "sha256": file_sha256(path),
+            "bytes": path.stat().st_size,
+            "rows": len(members),
+        }
         files.append(entry | {"split": split})
     manifest = Manifest.model_validate(
         {

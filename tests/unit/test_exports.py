@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from assets.cli import touchstone
-from assets.resources import open_workshop
 from pipeline.errors import ConfigurationError
 from pipeline.exports.account import RowRefused, VersionExport, digest_of
 from pipeline.exports.atif_job import export_version_job
@@ -26,12 +23,13 @@ from pipeline.exports.harbor import export_version_tasks
 from pipeline.exports.megatron import Megatron
 from pipeline.exports.messages import Messages
 from pipeline.exports.projection import export_version
-from pipeline.exports.published import PublishedVersion, rows_of
+from pipeline.exports.published import PublishedVersion, published, rows_of
 from pipeline.exports.rl import RlRows
 from pipeline.exports.sharegpt import ShareGpt
 from pipeline.exports.tasks import NothingToExport
 from pipeline.exports.verified import COLUMNS
 from pipeline.schemas import Row
+from pipeline.snapshots import SnapshotDamaged
 from pipeline.task_formats.layout import instruction_of
 from pipeline.types import content_id
 from sandbox.errors import ImageMissing
@@ -369,8 +367,18 @@ def test_a_row_that_would_be_another_row_is_refused(tmp_path: Path) -> None:
 
 def test_a_version_with_more_rows_than_can_be_read_is_not_exported(tmp_path: Path) -> None:
     path, manifest = version_of(tmp_path / "v", [verified_row("a")])
-    with pytest.raises(ExportDamaged, match="has 2 rows, of which 1"):
-        export_version(PublishedVersion(path, manifest.model_copy(update={"rows": 2})), tmp_path / "out", Messages())
+    files = tuple(file.model_copy(update={"rows": 2}) for file in manifest.files)
+    with pytest.raises(ExportDamaged, match="has 2 rows in train, of which 1"):
+        export_version(
+            PublishedVersion(path, manifest.model_copy(update={"files": files})), tmp_path / "out", Messages()
+        )
+
+
+def test_a_version_that_was_changed_is_not_exported(tmp_path: Path) -> None:
+    path, _ = version_of(tmp_path / "snapshots" / "terminal" / "v0001", [verified_row("a")])
+    pq.write_table(pq.read_table(path / "data").slice(0, 0), path / "data" / "train-00000.parquet")
+    with pytest.raises(SnapshotDamaged, match="was changed"):
+        published(tmp_path, "terminal@v0001")
 
 
 @pytest.mark.parametrize(
@@ -399,45 +407,3 @@ def test_megatron_reads_a_document_from_each_line(version: PublishedVersion, tmp
     with (tmp_path / "out" / "train.jsonl").open(encoding="utf-8") as file:
         texts = [json.loads(line)["text"] for line in file]
     assert len(texts) == made.written["train"] and all(texts)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[list[str]]:
-    """Options for a data folder with one version, of a row that is carried and one that is not."""
-    rows = [verified_row("a"), verified_row("b", chat=[]) | {"messages": None, "instruction": None}]
-    version_of(tmp_path / "data" / "snapshots" / "terminal" / "v0001", rows)
-    (tmp_path / "touchstone.toml").touch()
-    open_workshop.cache_clear()
-    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
-    open_workshop.cache_clear()
-
-
-PROJECTIONS = ["messages", "sharegpt", "megatron", "verl", "skyrl"]
-
-
-@pytest.mark.parametrize("name", [*PROJECTIONS, "atif"])
-def test_the_command_exports_a_version_and_says_what_is_refused(name: str, place: list[str], tmp_path: Path) -> None:
-    for number, options in enumerate(([], ["--split", "train", "--json"])):
-        out = str(tmp_path / f"out{number}")
-        named = [out, "--snapshot", "terminal@v0001"] if name == "atif" else ["terminal@v0001", out]
-        done = CliRunner().invoke(touchstone, ["export", name, *named, *options, *place], catch_exceptions=False)
-        assert (tmp_path / f"out{number}" / "export.json").exists()
-        if options:
-            assert json.loads(done.stdout)["written"] == {"train": 1}
-        else:
-            assert "1 train" in done.stdout and "1 of 2 rows are refused" in done.stdout
-
-
-@pytest.mark.parametrize("name", PROJECTIONS)
-def test_a_snapshot_that_is_not_there_is_said(name: str, place: list[str], tmp_path: Path) -> None:
-    with pytest.raises(NothingToExport, match="there is no snapshot"):
-        command = ["export", name, "nothing@v0001", str(tmp_path / "out"), *place]
-        CliRunner().invoke(touchstone, command, catch_exceptions=False)
-
-
-@pytest.mark.parametrize(("form", "options"), [("atif", ["--split", "train"]), ("harbor", ["--split", "train"])])
-def test_a_split_of_the_working_tables_is_a_mistake_of_usage(
-    form: str, options: list[str], place: list[str], tmp_path: Path
-) -> None:
-    done = CliRunner().invoke(touchstone, ["export", form, str(tmp_path / "out"), *options, *place])
-    assert done.exit_code == 2 and "--snapshot" in done.output
