@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import IO, cast
 from urllib.parse import urlsplit
 
-from fsspec.core import url_to_fs
-
 from pipeline.disk import sync
 from pipeline.errors import ConfigurationError, InfrastructureFailure, PipelineError
 
@@ -35,6 +33,8 @@ class Place:
 
     def __init__(self, url: str) -> None:
         """Raises ConfigurationError for an address that cannot be used."""
+        from fsspec.core import url_to_fs  # it takes a while, and configurations need only the check of an address
+
         self.url = checked_url(url).rstrip("/") or "/"
         try:
             self._files, self._base = url_to_fs(self.url, use_listings_cache=False, skip_instance_cache=True)
