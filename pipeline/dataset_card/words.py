@@ -56,8 +56,8 @@ SPLITS = (
 
 SCRUBBING = (
     "Keys and passwords, personal data and traces of the machine that made the data are replaced by typed words such "
-    "as `SCRUBBED_GITHUB_PAT_1`, the same for the same value throughout a row: instruction, solution, verifier, steps and "
-    "messages. What a puzzle planted stays, since its verifier needs it."
+    "as `SCRUBBED_GITHUB_PAT_1`, the same for the same value throughout a row: instruction, solution, verifier, "
+    "steps and messages. What a puzzle planted stays, since its verifier needs it."
 )
 
 
@@ -118,9 +118,10 @@ def replaying() -> Section:
             Code("sh", "touchstone replay TRAJECTORY_ID"),
             Paragraph(
                 "With nothing but a row: start a container of `image_digest` without a network, carry out each "
-                "`steps.action` in turn in one shell (where `interface` is `terminal`, actions are keys that are typed), "
+                "`steps.action` in turn in one shell (where `interface` is `terminal`, actions are keys to type), "
                 "end all processes unless `state_scope` is `live`, put `verifier_files` into an empty folder and run "
-                "`verifier_command` there. The row is confirmed when exactly the tests in `verifier_passing_tests` pass."
+                "`verifier_command` there. The row is confirmed when exactly the tests in `verifier_passing_tests` "
+                "pass."
             ),
         ),
     )

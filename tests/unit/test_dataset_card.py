@@ -1,127 +1,31 @@
-"""The card of a version: its figures from hand-made rows, its sections, and hostile words in both formats."""
+"""The card of a version: its figures from hand-made rows, its sections and its documents."""
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from markdown_it import MarkdownIt
 
 from pipeline.cards import front_matter
 from pipeline.columns import TERMINAL
-from pipeline.curation.decisions import StepCount
-from pipeline.curation_report import FindingCount
 from pipeline.dataset_card import CardFacts, documents
 from pipeline.dataset_card.content import Exhibit, Section, Table, percent
-from pipeline.dataset_card.facts import AttemptYield, Flakes
 from pipeline.dataset_card.figures import Figures, bin_edges, figures_of
-from pipeline.dataset_card.markdown import escaped
 from pipeline.dataset_card.meanings import MEANINGS, fields_of
-from pipeline.dataset_card.plots import short
 from pipeline.dataset_card.sections import card_of
-from pipeline.exports.html.marks import visible_text
-from pipeline.funnel import Funnel
-from pipeline.instance_report import GateYield, Yield
-from pipeline.replay_rate import ReplayRate
-from pipeline.snapshots import Draft, FileEntry
-from tests.unit.recorded_view import HOSTILE
-
-FULL = CardFacts(
-    code_commit="c0ffee",
-    schema_version=3,
-    funnel=Funnel(
-        repositories=900,
-        kept=80,
-        images_built=70,
-        languages=("go",),
-        instances=60,
-        instances_admitted=50,
-        rollouts=40,
-        trajectories_verified=9,
-    ),
-    gates={"noop": GateYield(reached=60, passed=50, rate=0.8333)},
-    by_domain={"sql": Yield(written=40, admitted=30, rate=0.75), "qemu": Yield(written=20, admitted=20, rate=1.0)},
-    attempts=(
-        AttemptYield(domain="qemu", agent="bash", model="m", attempts=5, judged=4, passed=1),
-        AttemptYield(domain="sql", agent="bash", model="m", attempts=8, judged=6, passed=2),
-        AttemptYield(domain="sql", agent="oracle", model=None, attempts=6, judged=6, passed=6),
-    ),
-    flakes=Flakes(checked=60, flaky=3),
-    replays=ReplayRate(replayed=8, same_verdict=7, rate=0.875, judged=16, broken=2),
-    licences=("MIT", "ISC"),
-    steps=(StepCount(step="denied", came=9, excluded=2, left=7), StepCount(step="licence", came=7, excluded=3, left=4)),
-    waiting=1,
-    by_finding={
-        "email": FindingCount(rows=2, replaced=5, planted=1),
-        "key": FindingCount(rows=1, replaced=0, planted=9),
-    },
-    verified_by_licence=(("MIT", 6), (None, 3)),
-    compared=True,
-)
-
-COLUMNS: dict[str, list[object]] = {
-    "trajectory_id": ["t1", "t2", "t3", "t4"],
-    "instance_id": ["i1", "i1", "i2", "i3"],
-    "repository_id": ["r1", "r1", "r1", "r2"],
-    "domain": ["sql", "sql", "qemu", "sql"],
-    "family": ["join", "join", "join", "index"],
-    "language": ["go", "c", "go", None],
-    "license": ["MIT", "ISC", "MIT", None],
-    "agent": ["bash", "bash", "oracle", "bash"],
-    "model": ["m", "m", None, "n"],
-    "n_turns": [2, 4, 4, 9],
-    "n_tokens": [100, 1500, 0, 90_000],
-    "split": ["train", "train", "validation", "test"],
-    "scrubbed": [0, 3, 0, 4],
-    "integrity": [[], ["moved_clock"], [], []],
-}
-
-Drafted = Callable[..., Draft]
+from pipeline.snapshots import Draft
+from tests.unit.drafted_version import COLUMNS, FULL, drafted
 
 
 @pytest.fixture
-def drafted(tmp_path: Path) -> Drafted:
-    """Writes rows as the data file of a version."""
-
-    def write(columns: Mapping[str, list[object]], *, out: Mapping[str, int] | None = None, folder: str = "v") -> Draft:
-        place = tmp_path / folder
-        (place / "data").mkdir(parents=True)
-        types = {name: TERMINAL.get(name, pa.string()) for name in columns}
-        table = pa.table({name: pa.array(cells, types[name]) for name, cells in columns.items()})
-        files = []
-        for split in sorted(set(map(str, columns.get("split", ["train"])))):
-            part = table.filter(pa.compute.equal(table["split"], split)) if "split" in columns else table
-            path = f"data/{split}-00000.parquet"
-            pq.write_table(part, place / path)
-            files.append(FileEntry(path=path, sha256="0", bytes=1_500_000, rows=part.num_rows, split=split))
-        steps = [step for step, count in (out or {}).items() for _ in range(count)]
-        pq.write_table(pa.table({"step": pa.array(steps, pa.string())}), place / "excluded.parquet")
-        return Draft(
-            name="terminal",
-            version="v0002",
-            folder=place,
-            schema=table.schema,
-            files=tuple(files),
-            bytes_by_split={file.split or "train": 7_000_000 for file in files},
-            parents=("terminal/v0001",),
-            filters={"licences": ["MIT"]},
-            summary={},
-        )
-
-    return write
-
-
-@pytest.fixture
-def figures(drafted: Drafted) -> Figures:
-    return figures_of(drafted(COLUMNS, out={"licence": 2, "near_copy": 1}))
+def figures(tmp_path: Path) -> Figures:
+    return figures_of(drafted(tmp_path, COLUMNS, out={"licence": 2, "near_copy": 1}))
 
 
 def tables(draft: Draft, facts: CardFacts = CardFacts()) -> dict[str, Table]:  # noqa: B008 - frozen
@@ -204,14 +108,14 @@ def test_a_share_that_is_not_all_does_not_read_as_all() -> None:
     ]
 
 
-def test_steps_of_curation_are_counted_from_what_is_excluded_where_nothing_else_says_it(drafted: Drafted) -> None:
-    table = tables(drafted(COLUMNS, out={"licence": 2, "near_copy": 1}))["Attempts in and out, by step"]
+def test_steps_of_curation_are_counted_from_what_is_excluded_where_nothing_else_says_it(tmp_path: Path) -> None:
+    table = tables(drafted(tmp_path, COLUMNS, out={"licence": 2, "near_copy": 1}))["Attempts in and out, by step"]
     assert [row for row in table.rows if row[2]] == [("licence", 7, 2, 5), ("near_copy", 5, 1, 4)]
     assert table.rows[0] == ("denied", 7, 0, 7) and table.rows[-1][3] == 4
 
 
-def test_the_facts_of_the_tables_stand_in_the_card(drafted: Drafted) -> None:
-    found = tables(drafted(COLUMNS), FULL)
+def test_the_facts_of_the_tables_stand_in_the_card(tmp_path: Path) -> None:
+    found = tables(drafted(tmp_path, COLUMNS), FULL)
     assert found["From repositories to rows"].rows[0] == ("repositories listed", 900)
     assert found["From repositories to rows"].rows[-1] == ("rows of this version", 4)
     assert found["Gates of a task"].rows[0][2:] == (60, 50, "83.3%")
@@ -233,8 +137,8 @@ def test_the_facts_of_the_tables_stand_in_the_card(drafted: Drafted) -> None:
     )
 
 
-def test_lengths_and_their_bins_stand_in_the_card(drafted: Drafted) -> None:
-    found = tables(drafted(COLUMNS))
+def test_lengths_and_their_bins_stand_in_the_card(tmp_path: Path) -> None:
+    found = tables(drafted(tmp_path, COLUMNS))
     lengths = {str(row[0]).split()[0]: row[1:] for row in found["Length of trajectories"].rows}
     assert lengths == {
         "turns": (2, 4, 4.75, 9, 9, 9, 19),
@@ -245,31 +149,31 @@ def test_lengths_and_their_bins_stand_in_the_card(drafted: Drafted) -> None:
     assert bins.numeric == (False, True, True)
 
 
-def test_many_values_are_one_row_of_others(drafted: Drafted) -> None:
+def test_many_values_are_one_row_of_others(tmp_path: Path) -> None:
     names = [f"f{number:02}" for number in range(30) for _ in range(31 - number)]
-    table = tables(drafted({"family": [*names]}))["Families of tasks"]
+    table = tables(drafted(tmp_path, {"family": [*names]}))["Families of tasks"]
     assert (len(table.rows), table.rows[0][:2], table.rows[-1][:2]) == (21, ("f00", 31), ("(10 others)", 65))
 
 
-def test_a_version_of_few_columns_and_no_facts_has_the_sections_that_it_can(drafted: Drafted) -> None:
-    draft = drafted({"trajectory_id": ["a"]})
+def test_a_version_of_few_columns_and_no_facts_has_the_sections_that_it_can(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, {"trajectory_id": ["a"]})
     titles = [one.title for one in card_of(draft, figures_of(draft), CardFacts()).sections]
     assert titles == ["What it is", "Known limits", "Columns", "How to load it", "How to replay a row", "Provenance"]
     assert set(documents(draft, CardFacts())) == {"README.md", "report.html"}
 
 
-def test_a_card_says_when_nothing_was_compared_with_benchmarks(drafted: Drafted) -> None:
-    found = section(drafted(COLUMNS), "Decontamination", CardFacts(compared=False))
+def test_a_card_says_when_nothing_was_compared_with_benchmarks(tmp_path: Path) -> None:
+    found = section(drafted(tmp_path, COLUMNS), "Decontamination", CardFacts(compared=False))
     assert found is not None and "compared with none" in str(found.blocks)
 
 
-def test_equal_rows_and_facts_give_equal_documents(drafted: Drafted) -> None:
-    draft = drafted(COLUMNS)
+def test_equal_rows_and_facts_give_equal_documents(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, COLUMNS)
     assert documents(draft, FULL) == documents(draft, FULL)
 
 
-def test_pictures_are_those_that_the_card_names(drafted: Drafted) -> None:
-    found = documents(drafted(COLUMNS), FULL)
+def test_pictures_are_those_that_the_card_names(tmp_path: Path) -> None:
+    found = documents(drafted(tmp_path, COLUMNS), FULL)
     pictures = {path: content for path, content in found.items() if path.startswith("plots/")}
     assert set(pictures) == {
         f"plots/{name}.png"
@@ -286,14 +190,14 @@ def test_pictures_are_those_that_the_card_names(drafted: Drafted) -> None:
         assert 500 < width < 1200 and 100 < height < 1200
 
 
-def test_a_folder_whose_name_is_a_pattern_is_read(drafted: Drafted) -> None:
-    draft = drafted(COLUMNS, out={"licence": 2}, folder="a[b]*=1")
+def test_a_folder_whose_name_is_a_pattern_is_read(tmp_path: Path) -> None:
+    draft = drafted(tmp_path / "a[b]*=1", COLUMNS, out={"licence": 2})
     assert (figures_of(draft).distinct["tasks"], figures_of(draft).excluded) == (3, {"licence": 2})
     assert 'license: ["isc", "mit", "other"]' in front_matter(draft)
 
 
-def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(drafted: Drafted) -> None:
-    draft = drafted(COLUMNS)
+def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, COLUMNS)
     readme = documents(draft, CardFacts())["README.md"]
     assert isinstance(readme, str)
     head = yaml.safe_load(readme.split("---\n")[1])
@@ -311,101 +215,3 @@ def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(draft
     assert sorted(scope["found"].fetchall()) == [("qemu", 1), ("sql", 3)]
     exec(with_pyarrow.replace("...", "seen = batch"), scope)
     assert isinstance(scope["seen"], pa.RecordBatch) and scope["seen"].schema.names == ["trajectory_id"]
-
-
-HOSTILE_WORDS = [
-    HOSTILE,
-    "a | b |\n| --- |\n# head",
-    "`x` ``y`` *b* _i_ **c** ~~d~~ [l](http://127.0.0.1:9) ![p](x.png) <http://127.0.0.1:9>",
-    "\\` \\| \\\\",
-    "$\\frac{1}{0}$ &amp; &#124; http://127.0.0.1:9/ www.e.example a@b.example",
-    "[x]: http://127.0.0.1:9\n\n[x]",
-    "</td></tr></table><script>alert(1)</script>",
-    " ",
-    "",
-]
-
-
-class Shown(HTMLParser):
-    """The cells of the tables of a page, and every element in it."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.urls: list[str] = []
-        self.cells: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.urls += [str(value) for name, value in attrs if name in ("src", "href", "srcset", "action")]
-        if tag in ("td", "th"):
-            self.cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.cells:
-            self.cells[-1] += data
-
-
-def in_a_line(text: str) -> str:
-    return visible_text(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-@pytest.mark.parametrize("text", HOSTILE_WORDS)
-def test_hostile_words_in_a_cell_of_markdown_are_only_shown(text: str) -> None:
-    text = text[:250]
-    page = (
-        MarkdownIt("commonmark", {"html": True})
-        .enable(["table", "strikethrough"])
-        .render(f"| a | b |\n| --- | --- |\n| {escaped(text)} | end |\n")
-    )
-    shown = Shown(page)
-    assert shown.tags == {"table", "thead", "tbody", "tr", "th", "td"}
-    assert [cell.strip() for cell in shown.cells] == ["a", "b", in_a_line(text).strip(), "end"]
-
-
-def test_hostile_words_everywhere_leave_both_documents_whole(drafted: Drafted) -> None:
-    count = len(HOSTILE_WORDS)
-    words: list[object] = [word.replace("\x00", "") for word in HOSTILE_WORDS]
-    names = ("domain", "family", "language", "license", "agent", "model", "generator", "stop_reason")
-    draft = drafted({name: words for name in names} | {"n_turns": list(range(1, count + 1))})
-    facts = FULL.model_copy(
-        update={
-            "by_domain": {HOSTILE: Yield(written=1, admitted=1, rate=1.0)},
-            "gates": {HOSTILE: GateYield(reached=1, passed=1, rate=1.0)},
-            "by_finding": {HOSTILE: FindingCount(rows=1, replaced=1, planted=0)},
-            "attempts": (AttemptYield(domain=HOSTILE, agent=HOSTILE, model=HOSTILE, attempts=1, judged=1, passed=0),),
-            "verified_by_licence": ((HOSTILE, 1),),
-            "licences": (HOSTILE,),
-        }
-    )
-    plain = documents(
-        drafted(
-            {**{name: [f"w{n}" for n in range(count)] for name in names}, "n_turns": list(range(1, count + 1))},
-            folder="w",
-        ),
-        FULL,
-    )
-    found = documents(draft, facts)
-    for name, told in (("README.md", found["README.md"]), ("report.html", found["report.html"])):
-        before = plain[name]
-        assert isinstance(told, str) and isinstance(before, str)
-        if name == "README.md":
-            reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-            told, before = (reader.render(text.split("---\n", 2)[2]) for text in (told, before))
-        assert Shown(told).tags - {"i"} == Shown(before).tags
-        assert [url for url in Shown(told).urls if not url.startswith(("data:image/png", "#", "plots/"))] == []
-
-
-def test_a_page_needs_no_script_and_nothing_from_elsewhere(drafted: Drafted) -> None:
-    page = documents(drafted(COLUMNS), FULL)["report.html"]
-    assert isinstance(page, str)
-    assert "script" not in Shown(page).tags and "default-src &#39;none&#39;" in page
-    assert all(url.startswith(("data:image/png;base64,", "#")) for url in Shown(page).urls)
-
-
-def test_names_in_pictures_are_short_and_in_one_line() -> None:
-    assert short("a\nb  c") == "a b c"
-    assert short("") == "(empty)"
-    assert len(short("x" * 500)) <= 34 and short("x" * 500).count("…") == 1
-    assert short("\u65e5") == "□" and short("\u202eabc") == "\\u202eabc"
