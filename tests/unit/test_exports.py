@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -315,32 +312,6 @@ def test_a_folder_that_is_not_empty_is_left_alone(name: str, version: PublishedV
     with pytest.raises(ConfigurationError, match="not empty"):
         FORMS[name].write(version, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-from pipeline.exports.messages import Messages
-from pipeline.exports.projection import export_version
-from tests.unit.hostile_rows import verified_row, version_of
-
-class Killed(Messages):
-    def record(self, essence, split, number):
-        if number == 150:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return essence
-
-folder = Path(sys.argv[1])
-version = version_of(folder / "v", [verified_row(str(number)) for number in range(200)])
-export_version(version, folder / "out", Killed())
-"""
-
-
-def test_a_killed_export_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert not (tmp_path / "out").exists()
-    assert not list(tmp_path.rglob("export.json"))
 
 
 def test_what_is_lost_on_the_way_to_disk_stops_the_export(tmp_path: Path) -> None:

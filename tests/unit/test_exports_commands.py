@@ -1,8 +1,11 @@
-"""The commands that export a published version: what they write, what they say, and which mistakes they name."""
+"""The commands that export a published version: what they write, what they say, which mistakes they name, and what a kill leaves."""
 
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,3 +58,29 @@ def test_a_split_of_the_working_tables_is_a_mistake_of_usage(
 ) -> None:
     done = CliRunner().invoke(touchstone, ["export", form, str(tmp_path / "out"), *options, *place])
     assert done.exit_code == 2 and "--snapshot" in done.output
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pipeline.exports.messages import Messages
+from pipeline.exports.projection import export_version
+from tests.unit.hostile_rows import verified_row, version_of
+
+class Killed(Messages):
+    def record(self, essence, split, number):
+        if number == 150:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return essence
+
+folder = Path(sys.argv[1])
+version = version_of(folder / "v", [verified_row(str(number)) for number in range(200)])
+export_version(version, folder / "out", Killed())
+"""
+
+
+def test_a_killed_export_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.rglob("export.json"))
