@@ -1,4 +1,4 @@
-"""The commands that export a published version: what they write, what they say, which mistakes they name, and what a kill leaves."""
+"""The commands that export a version: what they write and say, which mistakes they name, and what a kill leaves."""
 
 from __future__ import annotations
 
