@@ -128,7 +128,7 @@ def test_processes_that_prepare_the_home_of_dagster_at_once_leave_it_usable(tmp_
 def test_a_damaged_version_is_named_with_its_remedy(
     tmp_path: Path, place: list[str], harmed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = to_arrow(TERMINAL, [{"trajectory_id": "t", "language": "python", "license": "MIT"}])
+    rows = to_arrow(TERMINAL, [{"trajectory_id": "t", "split": "train", "language": "python"}])
     version = publish(
         tmp_path / "data",
         "terminal",

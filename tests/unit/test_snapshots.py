@@ -30,7 +30,13 @@ from pipeline.snapshots import (
 
 def rows(*keys: str, **columns: object) -> pa.Table:
     steps = [{"index": 0, "action": "ls", "seconds": 0.1, "extra": "{}"}]
-    base = {"license": "MIT", "language": "go", "steps": steps, "messages": [{"role": "user", "content": "do"}]}
+    base = {
+        "split": "train",
+        "license": "MIT",
+        "language": "go",
+        "steps": steps,
+        "messages": [{"role": "user", "content": "do"}],
+    }
     return to_arrow(TERMINAL, [{"trajectory_id": key, **base, **columns} for key in keys])
 
 
