@@ -10,6 +10,10 @@ from pipeline.quality.agreement import Mean, mean_of
 from pipeline.types import Record
 
 
+_OUTSIDE = 0.05
+"""Share that an interval leaves out, half of it on either side."""
+
+
 class Tally(NamedTuple):
     """The attempts of one policy at one instance."""
 
@@ -57,8 +61,9 @@ def pass_rates(tallies: Iterable[Tally], *, count: int = 1, enough: int | None =
     """The rates over instances that were sampled to the end.
 
     With `enough`, an instance that passed so often in fewer than `count` attempts was stopped, and is counted as such.
-    Intervals are those of a percentile bootstrap over instances (Efron 1979) with fixed random numbers; where all
-    instances agree it has no width, however few they are.
+    Intervals are those of a percentile bootstrap over instances (Efron 1979) with fixed random numbers. Where no
+    instance was ever solved, or each one always, it would have no width however few they are: there it is the exact one
+    of as many trials as there are instances (Clopper and Pearson 1934).
     """
 
     def stopped(one: Tally) -> bool:
@@ -80,4 +85,10 @@ def pass_rates(tallies: Iterable[Tally], *, count: int = 1, enough: int | None =
 
 
 def _mean(tallies: Iterable[Tally], k: int) -> Mean | None:
-    return mean_of([pass_at_k(one.judged, one.passed, k) for one in tallies if one.judged >= k])
+    found = [pass_at_k(one.judged, one.passed, k) for one in tallies if one.judged >= k]
+    mean = mean_of(found)
+    if mean is None or set(found) not in ({0.0}, {1.0}):
+        return mean
+    width = 1.0 - (_OUTSIDE / 2) ** (1 / len(found))
+    bounds = (0.0, width) if mean.mean == 0.0 else (1.0 - width, 1.0)
+    return mean.model_copy(update={"low": bounds[0], "high": bounds[1]})

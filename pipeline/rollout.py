@@ -21,7 +21,7 @@ class RolloutConfig(Record):
     """Time of the answers and the commands of an attempt, s. What a faulty server or a slow start of a sandbox took is
     not in it, for a spent budget is a label."""
     max_tokens: int | None = Field(default=None, gt=0)
-    """Tokens per attempt, those of all prompts and all answers."""
+    """Tokens per attempt, those of all prompts and all answers, as far as the server counts them."""
     max_cost_usd: float | None = Field(default=None, gt=0)
     """Cost per attempt, by the prices of the model, USD."""
     command_timeout_s: float = Field(default=120.0, gt=0)

@@ -57,7 +57,7 @@ class OpenAIServerConfig(Record):
     model: str = Field(min_length=1)
     """Name of the model as the server knows it."""
     timeout_s: float = Field(default=300.0, gt=0)
-    """For one try, from the request to the last byte of the answer."""
+    """For one try, from the request to the last byte of the answer; each read of its headers has as long again."""
     tries: int = Field(default=5, gt=0)
     first_wait_s: float = Field(default=1.0, gt=0)
     """Between the first two tries; doubled for each further one."""

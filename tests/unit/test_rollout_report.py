@@ -94,6 +94,13 @@ def test_the_interval_is_the_same_each_time_and_narrower_over_more_instances() -
     assert lowest < low < 0.5 < high < highest
 
 
+@pytest.mark.parametrize(("instances", "bound"), [(1, 0.975), (32, 0.109), (300, 0.0122)])
+def test_what_never_or_always_passed_is_not_certain(instances: int, bound: float) -> None:
+    never, always = ([Tally(4, 4, passed)] * instances for passed in (0, 4))
+    assert pass_rates(never).intervals["pass_at_1"] == (0.0, pytest.approx(bound, rel=0.01))
+    assert pass_rates(always).intervals["pass_at_4"] == (pytest.approx(1 - bound, rel=0.01), 1.0)
+
+
 def test_an_instance_with_fewer_samples_than_k_is_left_out_and_counted() -> None:
     found = pass_rates([Tally(4, 4, 4), Tally(4, 3, 0), Tally(4, 0, 0)])
     assert (found.instances, found.pass_at_1, found.pass_at_4) == (2, 0.5, 1.0)
