@@ -3,7 +3,8 @@
 import dagster as dg
 from pydantic import ValidationError
 
-from assets.resources import AgentsConfig, Workshop
+from assets.resources import Workshop
+from assets.settings import AgentsConfig
 from pipeline.errors import ConfigurationError
 from pipeline.llm.local_server import LocalModelConfig
 from pipeline.llm.protocol import ChatModel

@@ -10,8 +10,14 @@ from assets.snapshot_view import query_markdown
 from pipeline.curation_report import decisions_of
 from pipeline.funnel import funnel
 from pipeline.snapshots import SnapshotVersion, check
+from pipeline.snapshots.pushing import push_version
+from pipeline.snapshots.retention import retain
+from pipeline.snapshots.tags import NIGHTLY, tag
 from pipeline.stages.curating import looked_with
 from pipeline.stages.publishing import Publication, publish_kept
+
+NIGHTLY_DAY = "touchstone/nightly"
+"""Tag of the nightly runs; its value is the day, YYYY-MM-DD."""
 
 
 @dg.asset(
@@ -33,9 +39,23 @@ def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResou
             metadata=metadata | {"dagster/row_count": dg.MetadataValue.int(0)},
             check_results=[no_faults("files_match_manifest", [])],
         )
+    faults = check(version.path)
+    if not faults:
+        _after(shop, version, context.run.tags.get(NIGHTLY_DAY))
     return dg.MaterializeResult(
-        metadata=metadata | _of(version), check_results=[no_faults("files_match_manifest", check(version.path))]
+        metadata=metadata | _of(version), check_results=[no_faults("files_match_manifest", faults)]
     )
+
+
+def _after(shop: Workshop, version: SnapshotVersion, night: str | None) -> None:
+    """Tag the version of a night, remove what is not kept, and send it where the settings say."""
+    settings, reference = shop.settings, f"{version.name}@{version.version}"
+    if night is not None:
+        tag(shop.data, version.name, version.version, f"{NIGHTLY}{night}")
+    if settings.retention.keep:
+        retain(shop.data, version.name, settings.retention.keep)
+    if settings.publish.url is not None:
+        push_version(shop.data, reference, settings.publish.url)
 
 
 def publication_of(shop: Workshop) -> Publication:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assets.export_tokens import tokens
 from assets.export_versions import COMMANDS, from_snapshot, say
 from assets.located import located, not_empty, open_located
 
@@ -21,7 +22,7 @@ def export() -> None:
     """Published versions, admitted tasks and recorded attempts in the formats of other programs."""
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, tokens):
     export.add_command(_command)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from assets.resources import AgentsConfig, Workshop
+from assets.resources import Workshop
+from assets.settings import AgentsConfig
 from pipeline.attempts import rounds, wanted
 from pipeline.batch import StageReport, together
 from pipeline.llm.protocol import ChatModel

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets.datasets import NIGHTLY_DAY
 from assets.partitions import range_tags
 
 main_job = dg.define_asset_job(
@@ -28,4 +29,4 @@ instances_job = dg.define_asset_job(
 def nightly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """Every night at 02:00 UTC: the main job over the sources of touchstone.toml, for the day that begins."""
     day = context.scheduled_execution_time.date().isoformat()
-    return dg.RunRequest(run_key=f"nightly-{day}", tags=range_tags(day))
+    return dg.RunRequest(run_key=f"nightly-{day}", tags=range_tags(day) | {NIGHTLY_DAY: day})

@@ -93,7 +93,7 @@ def curation_report(store: Store, config: DatasetConfig, folder: Path, looked: L
         verified=len(given),
         kept=len(decisions.kept),
         steps=decisions.steps,
-        by_finding=_findings(store, looked, decisions.kept),
+        by_finding=findings_by_kind(store, looked, decisions.kept),
         by_licence=_licences(given, frozenset(decisions.kept)),
         queue=decisions.queue,
         copy_groups=len(groups),
@@ -121,7 +121,8 @@ SELECT kind, count(DISTINCT trajectory_id), coalesce(sum(n) FILTER (NOT planted)
 """
 
 
-def _findings(store: Store, looked: Looked, kept: Sequence[str]) -> dict[str, FindingCount]:
+def findings_by_kind(store: Store, looked: Looked, kept: Sequence[str]) -> dict[str, FindingCount]:
+    """What was found in the attempts that are kept. Raises TableDamaged."""
     columns = ["trajectory_id", "trajectory_attempt", "rules", "benchmark_sha256", "findings"]
     named = {"rules": looked.rules, "benchmark_sha256": looked.benchmark_sha256}
     with duckdb.connect() as connection:

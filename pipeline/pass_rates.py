@@ -9,7 +9,6 @@ from typing import NamedTuple
 from pipeline.quality.agreement import Mean, mean_of
 from pipeline.types import Record
 
-
 _OUTSIDE = 0.05
 """Share that an interval leaves out, half of it on either side."""
 

@@ -93,7 +93,7 @@ def parsed(text: str, place: str) -> Manifest:
         fields = json.loads(text)
         expected = fields.pop("manifest_sha256")
         manifest = Manifest.model_validate(fields)
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise SnapshotDamaged(f"{place} cannot be read: {error}") from error
     if expected != text_sha256(canonical_json(fields)):
         raise SnapshotDamaged(f"{place} was changed after it was published")

@@ -24,7 +24,8 @@ REMOVED = "removed"
 """Folder with the manifests of versions that are gone; their numbers are never given again."""
 EXCLUDED = pa.schema([(name, pa.string()) for name in (KEY, "step", "reason", "other")])
 """`other` names what the row copies, or is too near to."""
-_TEMPORARY = ".unfinished-"
+UNFINISHED = ".unfinished-"
+"""Begins the folder of a version that is not whole; publishers and `touchstone gc` remove it."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def publish(
         _remove_unfinished(folder)
         present = versions(root, name)
         version = _next(folder)
-        unfinished = folder / f"{_TEMPORARY}{version}"
+        unfinished = folder / f"{UNFINISHED}{version}"
         try:
             parts = (part for part in ([rows] if isinstance(rows, pa.Table) else rows) if part.num_rows)
             first = next(iter(parts), None)
@@ -188,7 +189,7 @@ def _seal(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    for unfinished in folder.glob(f"{_TEMPORARY}*"):
+    for unfinished in folder.glob(f"{UNFINISHED}*"):
         remove_version(unfinished)
 
 

@@ -19,13 +19,10 @@ from pydantic import Field
 from pipeline.disk import sync
 from pipeline.snapshots.listing import names
 from pipeline.snapshots.manifest import MANIFEST, Manifest, manifest_of
-from pipeline.snapshots.publishing import REMOVED, remove_version
+from pipeline.snapshots.publishing import REMOVED, UNFINISHED, remove_version
 from pipeline.snapshots.reading import SnapshotVersion, folder_of, tags_of, versions
 from pipeline.snapshots.tags import naming
 from pipeline.types import Record
-
-UNFINISHED = ".unfinished-"
-"""Begins the folder of a version that is not whole; publishers and gc remove it."""
 
 
 class RetentionConfig(Record):

@@ -13,12 +13,13 @@ from pipeline.candidates import Looked
 from pipeline.curation.decisions import DatasetConfig, Decisions
 from pipeline.curation.scrubbing import Finding, scrub_row
 from pipeline.curation.splits import SplitConfig, split_of
+from pipeline.curation_report import findings_by_kind
 from pipeline.dataset_card import CardFacts, documents, facts_of
 from pipeline.funnel import funnel
 from pipeline.joined_rows import VerifiedRow, verified
 from pipeline.replay_rate import replay_rate
 from pipeline.schemas import TERMINAL, Row, to_arrow, to_rows
-from pipeline.snapshots import Draft, SnapshotVersion, publish, versions
+from pipeline.snapshots import Draft, SnapshotVersion, publish
 from pipeline.snapshots.publishing import EXCLUDED
 from pipeline.stored_rows import StoredRows
 from pipeline.tables import Store
@@ -56,13 +57,13 @@ def publish_kept(
     decisions = publication.decisions
     if not decisions.kept:
         return None
-    replays, before = replay_rate(store), versions(store.root, publication.name)
+    replays = replay_rate(store)
     return publish(
         store.root,
         publication.name,
         _rows(store, publication),
         schema_version=TERMINAL.version,
-        parents=tuple(f"{publication.name}/{version.version}" for version in before[-1:]),
+        parents=(),  # it is made from the tables, not from the version before it
         code_commit=code_commit,
         run_id=run_id,
         filters=publication.filters,
@@ -135,5 +136,6 @@ def _documents(
         waiting=len(publication.decisions.queue),
         splits=publication.splits,
         compared=publication.looked.benchmark_sha256 is not None,
+        by_finding=findings_by_kind(store, publication.looked, publication.decisions.kept),
     )
     return documents(draft, facts_of(store, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ MEDIAN_TURNS, SPREAD, MOST_TURNS = 5, 1.0, 400
 LANGUAGES = ("go", "cpp", "c", "html", "java", "javascript", "php", "python")
 LICENSES = ("MIT", "Apache-2.0", "BSD-3-Clause", "ISC")
 DOMAINS = ("general", "data_processing", "sql", "security", "web_service")
-SYLLABLES = "ab ar con de el fi gen in lo ma ner os per qua re sta ter un vi wor".split()
+SYLLABLES = re.findall("..", "abarconedefilgeninlomanerosperquarestaterunviwo")
 
 
 class Rows:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import PROJECT, Settings, SourcesConfig, Workshop
+from assets.resources import PROJECT, Workshop
+from assets.settings import Settings, SourcesConfig
 from pipeline.archive_cache import ArchiveCache
 from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ItemRejected

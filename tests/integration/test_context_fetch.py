@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import PROJECT, Settings, Workshop
+from assets.resources import PROJECT, Workshop
+from assets.settings import Settings
 from pipeline.archive_cache import ArchiveCache
 from pipeline.checkout import CheckoutConfig, Tree
 from pipeline.contexts import described

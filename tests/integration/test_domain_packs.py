@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import PROJECT, Settings, Workshop
+from assets.resources import PROJECT, Workshop
+from assets.settings import Settings
 from pipeline.admission.leaks import leak_gate
 from pipeline.admission.lint import lint_gate
 from pipeline.checkout import Tree

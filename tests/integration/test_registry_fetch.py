@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import Settings, SourcesConfig, Workshop
+from assets.resources import Workshop
+from assets.settings import Settings, SourcesConfig
 from pipeline.checkout import Tree
 from pipeline.errors import ItemRejected
 from pipeline.sources import Source

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import read_settings
+from assets.settings import read_settings
 from pipeline.llm.choice import ServerConfig
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -20,7 +20,8 @@ from rich.console import Console, Group
 
 from assets.cli import command_line, touchstone
 from assets.progress import ProgressBars
-from assets.resources import Settings, Workshop, open_workshop
+from assets.resources import Workshop, open_workshop
+from assets.settings import Settings
 from assets.show import explain
 from pipeline.errors import ConfigurationError
 from pipeline.funnel import funnel

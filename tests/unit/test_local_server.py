@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from assets.attempting import AttemptsResource
-from assets.resources import Settings, Workshop, read_settings
+from assets.resources import Workshop
+from assets.settings import Settings, read_settings
 from pipeline.errors import ConfigurationError
 from pipeline.llm import weights
 from pipeline.llm.choice import ServerConfig, chosen_model

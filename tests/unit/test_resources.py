@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.resources import RetryResource, Settings, Workshop, open_workshop, read_settings
+from assets.resources import RetryResource, Workshop, open_workshop
+from assets.settings import Settings, read_settings
 from pipeline.errors import ConfigurationError
 
 
