@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from pipeline.archive_cache import CONTEXTS
 from pipeline.schemas import to_rows
-from pipeline.snapshots.publishing import remove_version
-from pipeline.snapshots.publishing import UNFINISHED
+from pipeline.snapshots.publishing import UNFINISHED, remove_version
 from pipeline.stages.verifications import judged_states
 from pipeline.tables import Store
 from pipeline.types import Record

@@ -1,24 +1,26 @@
 """Writes the data files of a version, hashes every row on the way, and reads every file back.
 
-Hashing and reading back happen in threads beside the compression of the next rows. Memory is bounded by the rows of
-two files, which are held until they were read back, and the ids and hashes of all rows.
+Hashing and reading back happen in threads beside the compression of the next rows. Memory is bounded by a few row
+groups, and the ids and hashes of all rows.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.disk import sync
-from pipeline.snapshots.contents import content_sha256, row_digests
+from pipeline.snapshots.contents import Checksums, content_sha256, row_digests
 from pipeline.snapshots.manifest import FileEntry, SnapshotDamaged, file_sha256
 
 GROUP_ROWS = 100
@@ -32,8 +34,10 @@ KEY = "trajectory_id"
 ONE_SPLIT = "train"
 """Of rows without a column `split`."""
 
-_WAITING = 4
-"""Row groups that may wait for being hashed."""
+TOGETHER_BYTES = 32 * 1024 * 1024
+"""Row groups that are hashed or read back at once: each time costs as much as some hundred rows."""
+_WAITING = 3
+"""Parts of that size that may wait for being hashed."""
 
 
 @dataclass
@@ -55,20 +59,27 @@ class VersionWriter:
         """Files go to `folder`/data."""
         self._folder = folder
         self._schema = schema
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="snapshot")
+        # One thread each: hashes come in the order of the rows.
+        self._threads = _Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1))
         self._splits: dict[str, _Split] = {}
         (folder / "data").mkdir(parents=True)
 
     def write(self, rows: pa.Table) -> None:
         """Raises SnapshotDamaged when a file does not give its rows again."""
         rows = rows.cast(self._schema) if rows.schema != self._schema else rows
+        size = int(rows.nbytes)  # looking at the size of every slice would take longer than making it
         if "split" not in self._schema.names:
-            self._split(ONE_SPLIT).add(rows)
+            self._split(ONE_SPLIT).add(rows, size)
             return
-        for name in pc.unique(rows.column("split")).to_pylist():
+        names = rows.column("split").to_pylist()
+        start = 0
+        for name, run in itertools.groupby(names):
+            # Slices of runs cost nothing; filtering nested columns would cost more than all else here.
+            length = sum(1 for _ in run)
             if not name:
-                raise ValueError(f"a row without a split: {rows.column(KEY)[0]}")
-            self._split(name).add(rows.filter(pc.equal(rows.column("split"), name)))
+                raise ValueError(f"a row without a split: {rows.column(KEY)[start]}")
+            self._split(name).add(rows.slice(start, length), size * length // len(names))
+            start += length
 
     def _split(self, name: str) -> _Split:
         if name not in self._splits:
@@ -111,7 +122,13 @@ class VersionWriter:
     ) -> None:
         for split in self._splits.values():
             split.abandon()
-        self._threads.shutdown(cancel_futures=True)
+        for thread in self._threads:
+            thread.shutdown(cancel_futures=True)
+
+
+class _Threads(NamedTuple):
+    hashing: ThreadPoolExecutor
+    reading: ThreadPoolExecutor
 
 
 @dataclass
@@ -125,39 +142,75 @@ class _Shard:
     """Bytes before compression."""
     ids: list[pa.Array] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
-    """In the order of the rows; complete when `waiting` is empty."""
-    waiting: deque[Future[list[bytes]]] = field(default_factory=deque)
-    groups: list[pa.Table] = field(default_factory=list)
-    """What was written, until it was read back."""
+    """In the order of the rows; complete when nothing waits."""
+    checksums: Checksums = field(default_factory=Checksums)
+    """Of the rows as they were written."""
+    together: list[pa.Table] = field(default_factory=list)
+    """Row groups that are hashed next."""
+    together_size: int = 0
+    waiting: deque[Future[None]] = field(default_factory=deque)
     entry: Future[FileEntry] = field(default_factory=Future)
+
+    def hash_later(self, group: pa.Table, size: int, threads: _Threads) -> None:
+        """Hash a row group together with its neighbours."""
+        self.together.append(group)
+        self.together_size += size
+        if self.together_size >= TOGETHER_BYTES:
+            self.hash_now(threads)
+        while len(self.waiting) > _WAITING:
+            self.waiting.popleft().result()
+
+    def hash_now(self, threads: _Threads) -> None:
+        """Hash what waits for its neighbours."""
+        if self.together:
+            rows = pa.concat_tables(self.together)
+            self.together, self.together_size = [], 0
+            self.waiting.append(threads.hashing.submit(self._hash, rows))
+
+    def _hash(self, rows: pa.Table) -> None:
+        rows = rows.combine_chunks()
+        self.digests += row_digests(rows)
+        self.checksums.add(rows)
 
 
 class _Split:
     """The files of one split."""
 
-    def __init__(self, name: str, folder: Path, schema: pa.Schema, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, name: str, folder: Path, schema: pa.Schema, threads: _Threads) -> None:
         self.name = name
         self.shards: list[_Shard] = []
         self.size = 0
         self._folder, self._schema, self._threads = folder, schema, threads
         self._pending: list[pa.Table] = []
+        self._pending_rows = self._pending_bytes = 0
         self._open: _Shard | None = None
 
-    def add(self, rows: pa.Table) -> None:
-        """Write what fills row groups; the rest waits for more."""
-        self._pending.append(rows)
-        while self._due():
-            together = pa.concat_tables(self._pending)
-            self._pending = [together.slice(GROUP_ROWS)] if together.num_rows > GROUP_ROWS else []
-            self._write(together.slice(0, GROUP_ROWS))
+    def add(self, rows: pa.Table, size: int) -> None:
+        """Write what fills row groups; the rest waits for more. `size` is about that of the rows, bytes."""
+        self._wait(rows, size)
+        if self._pending_rows < GROUP_ROWS and self._pending_bytes < GROUP_BYTES:
+            return
+        together = self._waiting_rows()
+        full = max(together.num_rows - together.num_rows % GROUP_ROWS, GROUP_ROWS)
+        for start in range(0, full, GROUP_ROWS):
+            self._write(together.slice(start, GROUP_ROWS))
+        if full < together.num_rows:
+            rest = together.slice(full)
+            self._wait(rest, int(rest.nbytes))
 
-    def _due(self) -> bool:
-        rows = sum(part.num_rows for part in self._pending)
-        size = sum(int(part.nbytes) for part in self._pending)
-        return rows >= GROUP_ROWS or (rows > 0 and size >= GROUP_BYTES)
+    def _wait(self, rows: pa.Table, size: int) -> None:
+        self._pending.append(rows)
+        self._pending_rows += rows.num_rows
+        self._pending_bytes += size
+
+    def _waiting_rows(self) -> pa.Table:
+        """All rows that wait, which wait no longer."""
+        together = pa.concat_tables(self._pending)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        return together
 
     def _write(self, rows: pa.Table) -> None:
-        for group in _groups(rows):
+        for group in _groups(rows.combine_chunks()):  # many small parts cost more than one copy
             size = group.nbytes
             if self._open is not None and self._open.size + size > SHARD_BYTES:
                 self._close()
@@ -165,11 +218,8 @@ class _Split:
             shard.size += size
             self.size += size
             shard.ids += group.column(KEY).chunks
-            shard.groups.append(group)
-            shard.waiting.append(self._threads.submit(row_digests, group))
+            shard.hash_later(group, size, self._threads)
             shard.writer.write_table(group, row_group_size=group.num_rows)
-            if len(shard.waiting) > _WAITING:
-                shard.digests += shard.waiting.popleft().result()
 
     def _new(self) -> _Shard:
         path = self._folder / "data" / f"{self.name}-{len(self.shards):05d}.parquet"
@@ -181,17 +231,14 @@ class _Split:
         shard, self._open = self._open, None
         assert shard is not None
         shard.writer.close()
-        while shard.waiting:
-            shard.digests += shard.waiting.popleft().result()
-        shard.entry = self._threads.submit(_read_back, shard, self._folder)
+        shard.hash_now(self._threads)
+        shard.entry = self._threads.reading.submit(_read_back, shard, self._folder)
         for older in self.shards[:-1]:
             older.entry.result()  # at most one file waits; one that cannot be read ends the writing soon
 
     def finish(self) -> None:
-        if self._pending:
-            rest, self._pending = pa.concat_tables(self._pending), []
-            if rest.num_rows:
-                self._write(rest)
+        if self._pending_rows:
+            self._write(self._waiting_rows())
         if self._open is not None:
             self._close()
         for shard in self.shards:
@@ -215,16 +262,15 @@ def _groups(rows: pa.Table) -> Iterator[pa.Table]:
 def _read_back(shard: _Shard, folder: Path) -> FileEntry:
     """The entry of a file that gives its rows again, and is on disk. Raises SnapshotDamaged when it does not."""
     sync(shard.path)
+    found = Checksums()
     with pq.ParquetFile(shard.path) as file:
-        for number, written in enumerate(shard.groups):
-            group = file.read_row_group(number) if number < file.num_row_groups else written.slice(0, 0)
-            # NaN equals nothing, not even itself.
-            if not group.equals(written) and row_digests(group) != row_digests(written):
-                raise SnapshotDamaged(f"{shard.path} does not give back the rows written to it (row group {number})")
-        if file.num_row_groups != len(shard.groups):
-            raise SnapshotDamaged(f"{shard.path} has {file.num_row_groups} row groups of {len(shard.groups)}")
-    rows = sum(group.num_rows for group in shard.groups)
-    shard.groups.clear()
+        rows = file.metadata.num_rows
+        for numbers in _together(file.metadata):
+            found.add(file.read_row_groups(numbers, use_threads=False).combine_chunks())
+    for hashed in shard.waiting:
+        hashed.result()
+    if found != shard.checksums or rows != len(shard.digests):
+        raise SnapshotDamaged(f"{shard.path} does not give back the rows written to it")
     return FileEntry(
         path=str(shard.path.relative_to(folder)),
         sha256=file_sha256(shard.path),
@@ -232,3 +278,17 @@ def _read_back(shard: _Shard, folder: Path) -> FileEntry:
         rows=rows,
         split=shard.split,
     )
+
+
+def _together(metadata: pq.FileMetaData) -> Iterator[list[int]]:
+    """Numbers of neighbouring row groups."""
+    numbers: list[int] = []
+    size = 0
+    for number in range(metadata.num_row_groups):
+        numbers.append(number)
+        size += metadata.row_group(number).total_byte_size
+        if size >= TOGETHER_BYTES:
+            yield numbers
+            numbers, size = [], 0
+    if numbers:
+        yield numbers

@@ -62,7 +62,7 @@ class Rows:
         columns: dict[str, Any] = {
             "trajectory_id": names,
             "instance_id": [f"task {n // 4}" for n in range(first, first + rows)],
-            "full_name": [f"owner{n % 900}/project{n % 7_001}" for n in range(first, first + rows)],
+            "full_name": [f"owner{n // 40 % 900}/project{n // 40}" for n in range(first, first + rows)],
             "instruction": [f"{'Again: ' if n in changed else ''}do {n}" for n in range(first, first + rows)],
             "language": random.choice(LANGUAGES, rows),
             "license": random.choice(LICENSES, rows),
@@ -72,7 +72,7 @@ class Rows:
             "verified": [True] * rows,
             "n_turns": turns.astype(np.int64),
             "n_tokens": turns.astype(np.int64) * 150,
-            "split": np.where(random.random(rows) < 0.9, "train", "test"),
+            "split": ["test" if n // 40 % 10 == 3 else "train" for n in range(first, first + rows)],
             "steps": _list(TERMINAL.arrow.field("steps").type, offsets, own, steps),
             "messages": _messages(offsets, observation, action),
         }

@@ -7,6 +7,7 @@ import datetime
 import dagster as dg
 import pytest
 
+from assets.datasets import NIGHTLY_DAY
 from assets.definitions import defs
 from assets.partitions import STREAMS, day_by_stream, range_tags, split, streams_named
 from assets.schedules import nightly
@@ -78,7 +79,7 @@ def test_the_nightly_schedule_asks_for_every_stream_of_its_day() -> None:
     context = dg.build_schedule_context(scheduled_execution_time=datetime.datetime(2026, 11, 5, 2, tzinfo=datetime.UTC))
     request = nightly(context)
     assert isinstance(request, dg.RunRequest)
-    assert request.tags == range_tags("2026-11-05")
-    first, last = request.tags.values()
+    assert request.tags == range_tags("2026-11-05") | {NIGHTLY_DAY: "2026-11-05"}
+    first, last, _ = request.tags.values()
     assert day_by_stream.get_partition_keys()[0].startswith("2026-11-01|")
     assert (first, last) == (f"2026-11-05|{STREAMS[0]}", f"2026-11-05|{STREAMS[-1]}")

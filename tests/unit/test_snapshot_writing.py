@@ -136,11 +136,11 @@ def test_a_file_that_lies_about_its_rows_is_found_before_it_is_published(
     """A recorded fault: what is read back is one row short of what was written."""
 
     class Forgetful(pq.ParquetFile):  # type: ignore[misc]
-        def read_row_group(self, *args: object, **options: object) -> pa.Table:
-            return super().read_row_group(*args, **options).slice(1)
+        def read_row_groups(self, *args: object, **options: object) -> pa.Table:
+            return super().read_row_groups(*args, **options).slice(1)
 
     monkeypatch.setattr(pq, "ParquetFile", Forgetful)
-    with pytest.raises(SnapshotDamaged, match=r"train-00000.parquet does not give back the rows .* \(row group 0\)"):
+    with pytest.raises(SnapshotDamaged, match=r"train-00000.parquet does not give back the rows"):
         put(tmp_path, part("a", "b"))
     assert left(tmp_path) == []
 
