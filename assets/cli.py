@@ -212,7 +212,8 @@ def _print_funnel(console: "Console", workshop: "Workshop", *, instances_only: b
         return
     snapshot = workshop.latest_snapshot()
     if snapshot is None:
-        console.print(f"No snapshot in {workshop.data} yet: no trajectory was verified.", soft_wrap=True, markup=False)
+        why = "no trajectory was verified and kept (`touchstone report curation` says what was left out, and why)"
+        console.print(f"No snapshot in {workshop.data} yet: {why}.", soft_wrap=True, markup=False)
         return
     found = f"Snapshot {snapshot.name} {snapshot.version}: {snapshot.rows} rows in {snapshot.path}"
     console.print(found, soft_wrap=True, markup=False)

@@ -269,7 +269,7 @@ def _read_back(shard: _Shard, folder: Path) -> FileEntry:
             found.add(file.read_row_groups(numbers, use_threads=False).combine_chunks())
     for hashed in shard.waiting:
         hashed.result()
-    if found != shard.checksums or rows != len(shard.digests):
+    if not found.same(shard.checksums) or rows != len(shard.digests):
         raise SnapshotDamaged(f"{shard.path} does not give back the rows written to it")
     return FileEntry(
         path=str(shard.path.relative_to(folder)),
