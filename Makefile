@@ -1,7 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	bench-rollout chaos-rollout experiment-rollouts roundtrip-harbor
+	bench-rollout bench-snapshots bench-scrubbing chaos-rollout experiment-rollouts roundtrip-harbor
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -36,7 +36,7 @@ test-long:
 	infra/bootstrap.sh test
 	.venv/bin/pytest -m long --require docker $(ARGS)
 
-# What Harbor says of our exports, where `make peers` (as root) made it ready.
+# What Harbor, TRL, verl and LLaMA-Factory say of our exports, where `make peers` (as root) made them ready.
 test-peers:
 	infra/bootstrap.sh test
 	.venv/bin/pytest -m peers --require docker $(ARGS)
@@ -82,6 +82,16 @@ chaos-rollout:
 experiment-rollouts:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.rollout_cells $(ARGS)
+
+# A version of 200,000 made-up rows beside a plain Parquet writer; filtered, compared, pulled. The last line is JSON.
+bench-snapshots:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.snapshots $(ARGS)
+
+# What the scrubber finds in made-up texts, and what it takes for something else. The last line is JSON.
+bench-scrubbing:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.scrubbing $(ARGS)
 
 # Images of the repositories of training/experiments/image_curation; ARGS="--mirrors FOLDER" names their clones.
 bench-curation:
