@@ -75,6 +75,24 @@ class InstanceReport(Record):
     """Tasks whose verifier did not say the same each time on the same state; none of them is admitted."""
 
 
+_TABLES = {
+    "instances": [
+        "instance_id",
+        "repository_id",
+        "generator",
+        "domain",
+        "language",
+        "family",
+        "difficulty",
+        "gates",
+        "flake_rate",
+        "admitted",
+    ],
+    "selections": ["instance_id", "selected"],
+    "contaminations": ["instance_id", "decision"],
+}
+"""With the columns that are counted."""
+
 _TASKS = """
 CREATE TEMP TABLE tasks AS
 SELECT i.instance_id, i.repository_id, i.generator, i.domain, i.language, i.family, i.difficulty, i.gates,
@@ -119,8 +137,8 @@ SELECT name, count(*), count(*) FILTER (passed) FROM seen GROUP BY name ORDER BY
 def instance_report(store: Store) -> InstanceReport:
     """Count what the working tables hold now. Empty tables count as zero. Raises TableDamaged."""
     with duckdb.connect() as connection:
-        for table in ("instances", "selections", "contaminations"):
-            connection.register(table, store.current(table))
+        for table, columns in _TABLES.items():
+            connection.register(table, store.current(table, columns))
         connection.execute(_TASKS)
         whole = connection.execute(_WHOLE, {"most": PER_REPOSITORY}).fetchone()
         assert whole is not None  # an aggregate always has one row

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-import pyarrow.compute as pc
-
-from pipeline.joined_rows import RowMissing
+from pipeline.joined_rows import named
 from pipeline.rows import instance_of, trajectory_of
 from pipeline.schemas import Row, to_rows
+from pipeline.stored_rows import StoredRows
 from pipeline.tables import Store
 from pipeline.types import Record, TaskInstance, Trajectory, VerificationResult
 
@@ -37,35 +36,23 @@ class RecordedAttempt(NamedTuple):
 
 
 def recorded_attempts(store: Store, beginning: str = "") -> Iterator[RecordedAttempt]:
-    """The attempts whose trajectory ids begin so, passed and failed, sorted by id. One that broke off is none.
+    """The attempts whose trajectory ids begin so, passed and failed, one in memory at a time, in no particular order.
 
-    Raises RowMissing.
+    One that broke off is none. Raises RowMissing.
     """
-    table = store.current("trajectories")
-    table = table.filter(pc.starts_with(table["trajectory_id"], pattern=beginning))
-    if table.num_rows == 0:
+    stored = StoredRows(store, "trajectories", ["trajectory_id"])
+    ids = stored.light.column("trajectory_id").to_pylist()
+    numbers = [number for number, one in enumerate(ids) if one is not None and one.startswith(beginning)]
+    if not numbers:
         return
-    ids = table["trajectory_id"].to_pylist()
-    instances = {row["instance_id"]: row for row in to_rows(store.current("instances"))}
+    instances: Mapping[object, Row] = {row["instance_id"]: row for row in to_rows(store.current("instances"))}
     verdicts = {row["trajectory_id"]: row for row in to_rows(store.current("verifications"))}
-    # One row at a time becomes Python objects: token ids make rows large.
-    for at in sorted(range(len(ids)), key=ids.__getitem__):
-        row = to_rows(table.slice(at, 1))[0]
-        if row["steps"] is None:
-            continue
+    for number in numbers:
+        row = stored.row(number)
         recorded_at = row["recorded_at"]
         assert isinstance(recorded_at, datetime)
-        instance = _instance(instances, row["instance_id"])
-        yield RecordedAttempt(instance, trajectory_of(row), _verdict(verdicts.get(ids[at])), recorded_at)
-
-
-def _instance(rows: Mapping[object, Row], instance_id: object) -> TaskInstance:
-    if instance_id not in rows:
-        raise RowMissing(
-            f"the table instances has no row {instance_id}, which an attempt names; put tables/instances of the data "
-            "folder back as it was, or start over with another data folder (--data)"
-        )
-    return instance_of(rows[instance_id])
+        instance = instance_of(named(instances, row["instance_id"], "instances"))
+        yield RecordedAttempt(instance, trajectory_of(row), _verdict(verdicts.get(ids[number])), recorded_at)
 
 
 def _verdict(row: Row | None) -> VerificationResult | None:

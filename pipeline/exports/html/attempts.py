@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from pipeline.errors import PipelineError
 from pipeline.rows import instance_of, trajectory_of
 from pipeline.schemas import Row, to_rows
+from pipeline.stored_rows import StoredRows
 from pipeline.tables import Store
 from pipeline.terminal_environment import BATCH, Keystrokes
 from pipeline.types import Step, TaskInstance, Trajectory
@@ -137,10 +137,10 @@ class Attempts:
         self._repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
         self._instances = {row["instance_id"]: row for row in to_rows(store.current("instances"))}
         self._judgements, self._replays = (_by_trajectory(store, table) for table in ("judgements", "replays"))
-        trajectories = store.current("trajectories")
-        wanted = [not only or self._begins(row, only) for row in _names(trajectories)]
-        self._table = trajectories.filter(pa.array(wanted, pa.bool_()))
-        rows = _names(self._table)
+        self._stored = StoredRows(store, "trajectories", [*_NAMES, "failure_class"])
+        light = to_rows(self._stored.light)
+        self._numbers = [number for number, row in enumerate(light) if not only or self._begins(row, only)]
+        rows = [light[number] for number in self._numbers]
         self.listed = sorted((self._listed(row) for row in rows if row["trajectory_id"]), key=_place)
         self.lost = Counter(str(row["failure_class"]) for row in rows if not row["trajectory_id"])
         """Attempts that left no trajectory, by the class of what went wrong."""
@@ -154,9 +154,8 @@ class Attempts:
     def __iter__(self) -> Iterator[Shown]:
         """In no particular order, one in memory at a time."""
         listed = {one.trajectory_id: one for one in self.listed}
-        # One row at a time becomes Python objects: token ids make rows large.
-        for at in range(self._table.num_rows):
-            (row,) = to_rows(self._table.slice(at, 1))
+        for number in self._numbers:
+            row = self._stored.row(number)
             if row["trajectory_id"]:
                 yield self._shown(listed[str(row["trajectory_id"])], row)
 
@@ -205,10 +204,6 @@ def _by_trajectory(store: Store, table: str) -> Mapping[str, Sequence[Row]]:
     for row in sorted(to_rows(store.current(table)), key=lambda row: str(row["recorded_at"])):
         found[str(row["trajectory_id"])].append(row)
     return found
-
-
-def _names(trajectories: pa.Table) -> list[Row]:
-    return to_rows(trajectories.select([*_NAMES, "failure_class"]))
 
 
 def _place(one: Listed) -> tuple[str, str, str, int, str]:
