@@ -21,6 +21,13 @@ _SESSIONS = {"console", "shell-session"}
 _DONE = re.compile(r"^[^\w\n]*DONE[^\w\n]*$", re.MULTILINE)
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(?:\\?([A-Za-z_][\w.-]*)|'([^'\n]+)'|\"([^\"\n]+)\")")
+_SPAN = re.compile(r"`([^`]+)`")
+_WORD = re.compile(r"[\w./+-]+(?=\s|$)")
+_SENTENCE = re.compile(r"\b[a-z]+ [a-z]+ [a-z]+[^|<>&;=/-]*[.:!?]$")
+_PROGRAMS = frozenset(
+    ["awk", "base64", "bash", "cat", "cd", "chmod", "chown", "cmp", "comm", "convert", "cp", "curl", "cut", "date", "diff", "du", "echo", "env", "export", "file", "find", "gcc", "git", "go", "grep", "gunzip", "gzip", "head", "jq", "ln", "ls", "make", "mkdir", "mktemp", "mv", "node", "npm", "openssl", "perl", "php", "pip", "printf", "ps", "pwd", "pytest", "python", "python3", "rm", "rmdir", "sed", "seq", "sh", "sha256sum", "sort", "sqlite3", "ss", "stat", "tail", "tar", "tee", "test", "touch", "tr", "tree", "uniq", "unzip", "wc", "which", "xargs", "xxd", "zip"]
+)
+"""First words of an answer that is a command even without a block."""
 _KEPT = 300
 """Characters of each end of an old output when the context is full."""
 _RECENT = 2
@@ -69,7 +76,8 @@ class BashAgent(ModelledAgent):
 def read(answer: str) -> tuple[str, str | None, bool]:
     """(thought, command or None, whether the answer hands in). What stands behind the first command is not read.
 
-    A block that says that it is of a shell comes before those that say nothing.
+    A block that says that it is of a shell comes before those that say nothing. Without any block, an answer that is
+    nothing but a command is one too: small models forget the block more often than not.
     """
     text, found = plain(answer), blocks(answer)
     lines = text.split("\n")
@@ -80,6 +88,8 @@ def read(answer: str) -> tuple[str, str | None, bool]:
             return thought, None, True
         if command := _command(_whole(lines, block), block.language):
             return thought, command, False
+    if not found and (command := _bare(text.strip())):
+        return "", command, False
     for block in found:
         if _DONE.fullmatch(block.text.strip()):
             continue
@@ -145,6 +155,16 @@ def _command(text: str, language: str) -> str:
         heredocs.take(line)
         goes_on = line.endswith("\\")
     return "\n".join(kept).strip("\n")
+
+
+def _bare(text: str) -> str | None:
+    """A text that is a command by its first word and no sentence, out of its backticks; None for any other."""
+    alone = _SPAN.fullmatch(text)
+    command = _command(alone[1] if alone else text, "")
+    first = _WORD.match(command)
+    if first is None or _SENTENCE.search(command.partition("\n")[0]):
+        return None
+    return command if first[0] in _PROGRAMS or first[0].startswith(("/", "./")) else None
 
 
 def _said(step: Step) -> str:

@@ -125,6 +125,35 @@ def test_an_answer_without_a_command_is_neither_command_nor_hand_in(name: str) -
     assert read(NOTHING[name])[1:] == (None, False)
 
 
+BARE = {
+    "a line": ("ls -la /work", "ls -la /work"),
+    "a span": ("`cat notes.txt | sort`", "cat notes.txt | sort"),
+    "a heredoc": ("cat > x <<'EOF'\nfind the file.\nDONE\nEOF", "cat > x <<'EOF'\nfind the file.\nDONE\nEOF"),
+    "a program of the task": ("./run.sh --all", "./run.sh --all"),
+    "behind it the hand-in": ("wc -l < a > b\nDONE", "wc -l < a > b"),
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_an_answer_that_is_nothing_but_a_command_needs_no_block(name: str) -> None:
+    answer, command = BARE[name]
+    assert read(answer) == ("", command, False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "find the file and print it.",
+        "Make sure that it is there first:",
+        "exit code 2",
+        "I use `ls`",
+        "make sure everything is there, then go on.",
+    ],
+)
+def test_a_sentence_is_no_command_though_it_begins_with_the_name_of_one(answer: str) -> None:
+    assert read(answer)[1] is None
+
+
 def test_a_variable_of_that_name_is_a_command() -> None:
     assert read("```bash\necho $DONE\nDONE=1\n```")[1] == "echo $DONE\nDONE=1"
 
