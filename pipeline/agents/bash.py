@@ -25,7 +25,13 @@ _SPAN = re.compile(r"`([^`]+)`")
 _WORD = re.compile(r"[\w./+-]+(?=\s|$)")
 _SENTENCE = re.compile(r"\b[a-z]+ [a-z]+ [a-z]+[^|<>&;=/-]*[.:!?]$")
 _PROGRAMS = frozenset(
-    ["awk", "base64", "bash", "cat", "cd", "chmod", "chown", "cmp", "comm", "convert", "cp", "curl", "cut", "date", "diff", "du", "echo", "env", "export", "file", "find", "gcc", "git", "go", "grep", "gunzip", "gzip", "head", "jq", "ln", "ls", "make", "mkdir", "mktemp", "mv", "node", "npm", "openssl", "perl", "php", "pip", "printf", "ps", "pwd", "pytest", "python", "python3", "rm", "rmdir", "sed", "seq", "sh", "sha256sum", "sort", "sqlite3", "ss", "stat", "tail", "tar", "tee", "test", "touch", "tr", "tree", "uniq", "unzip", "wc", "which", "xargs", "xxd", "zip"]
+    re.findall(
+        r"\S+",
+        "awk base64 bash cat cd chmod chown cmp comm convert cp curl cut date diff du echo env export file "
+        "find gcc git go grep gunzip gzip head jq ln ls make mkdir mktemp mv node npm openssl perl php pip "
+        "printf ps pwd pytest python python3 rm rmdir sed seq sh sha256sum sort sqlite3 ss stat tail tar tee "
+        "test touch tr tree uniq unzip wc which xargs xxd zip",
+    )
 )
 """First words of an answer that is a command even without a block."""
 _KEPT = 300
