@@ -98,7 +98,7 @@ class VersionWriter:
         digests = [digest for shard in shards for digest in shard.digests]
         ids = pa.table(
             {
-                KEY: pa.chunked_array([part for shard in shards for part in shard.ids], pa.string()),
+                KEY: pa.array([one for shard in shards for one in shard.ids], pa.string()),
                 "row_sha256": pa.array([digest.hex() for digest in digests], pa.string()),
                 "split": pa.array([shard.split for shard in shards for _ in shard.digests], pa.string()),
             }
@@ -140,7 +140,7 @@ class _Shard:
     writer: pq.ParquetWriter
     size: int = 0
     """Bytes before compression."""
-    ids: list[pa.Array] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
     """In the order of the rows; complete when nothing waits."""
     checksums: Checksums = field(default_factory=Checksums)
@@ -217,7 +217,7 @@ class _Split:
             shard = self._open = self._open or self._new()
             shard.size += size
             self.size += size
-            shard.ids += group.column(KEY).chunks
+            shard.ids += group.column(KEY).to_pylist()  # a slice would keep all columns of its rows in memory
             shard.hash_later(group, size, self._threads)
             shard.writer.write_table(group, row_group_size=group.num_rows)
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from pipeline.disk import sync
 from pipeline.schemas import TERMINAL
-from pipeline.snapshots import Draft, SnapshotVersion, check, publish
+from pipeline.snapshots import Draft, SnapshotVersion, batches, check, manifest_of, publish
 from pipeline.snapshots.diffing import difference
 from pipeline.snapshots.pulling import pull
 from pipeline.snapshots.writing import CODEC, GROUP_ROWS, SHARD_BYTES
@@ -114,6 +114,16 @@ def published(root: Path, tables: Iterable[pa.Table]) -> SnapshotVersion:
     )
 
 
+def check_pulled(folder: Path, version: SnapshotVersion) -> list[str]:
+    """What differs between a pulled version and the one it was pulled from."""
+    whole = manifest_of(folder).content_sha256 == version.sha256
+    return (
+        []
+        if whole and sum(batch.num_rows for batch in batches(folder, ["trajectory_id"])) == version.rows
+        else ["pulled"]
+    )
+
+
 def timed(tables: Iterable[pa.Table], seconds: list[float]) -> Iterator[pa.Table]:
     """The rows; when each part was asked for goes to `seconds`."""
     for table in tables:
@@ -157,9 +167,9 @@ def run(folder: Path, rows: int, *, part: int = 500, show: Callable[[str], None]
         differs = difference(first.path, other.path, limit=1)
         diff_s = time.monotonic() - began
         began = time.monotonic()
-        pulled = pull(folder, f"{NAME}@{first.version}", target=folder / "pulled")
+        pull(folder, f"{NAME}@{first.version}", target=folder / "pulled")
         pull_s = time.monotonic() - began
-    problems = check(first.path)
+    problems = [*check(first.path), *check_pulled(folder / "pulled", first)]
     return {
         "rows": first.rows,
         "text_gb": round(text_gb, 2),
@@ -172,7 +182,6 @@ def run(folder: Path, rows: int, *, part: int = 500, show: Callable[[str], None]
         "diff_s": round(diff_s, 2),
         "diff_rows": {name: getattr(differs, name) for name in ("added", "removed", "changed", "moved", "same")},
         "pull_s": round(pull_s, 2),
-        "pulled": str(pulled.name),
         "problems": problems,
     }
 

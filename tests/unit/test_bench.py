@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import snapshots
 from tests.bench.harbor import export
 from tests.bench.leak import Sample, growth
 from tests.bench.sandbox import Row, figures
@@ -85,3 +86,10 @@ def test_growth_of_the_driver_is_told_with_its_bound() -> None:
     grown = Sample(trials=1000, memory_mb=97.0, descriptors=920, threads=3)
     assert growth(early, level) == []
     assert [line.split()[0] for line in growth(early, grown)] == ["memory_mb", "descriptors"]
+
+
+def test_a_small_version_gives_every_figure(tmp_path: Path) -> None:
+    found = snapshots.run(tmp_path, 600, part=100, show=lambda _: None)
+    assert (found["rows"], found["problems"]) == (600, [])
+    assert found["diff_rows"] == {"added": 0, "removed": 100, "changed": 5, "moved": 0, "same": 495}
+    assert {"text_gb", "write_ratio_vs_pyarrow", "peak_gb", "filter_s", "diff_s", "pull_s"} <= set(found)

@@ -160,6 +160,23 @@ def test_parts_of_any_size_fill_the_same_row_groups(tmp_path: Path) -> None:
     assert groups(tmp_path / "c", 99, 2, 149) == [100, 100, 50]
 
 
+def streamed(rows: pa.Table) -> pa.Table:
+    """The rows as they come from a stream: all columns in one buffer, so that a slice of one holds the others."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return pa.Table.from_batches(list(pa.ipc.open_stream(sink.getvalue())))
+
+
+def test_what_was_written_is_not_held_until_the_end(tmp_path: Path) -> None:
+    before = pa.total_allocated_bytes()
+    with VersionWriter(tmp_path, SCHEMA) as writer:
+        for number in range(60):
+            writer.write(streamed(part(*(f"{number}/{n}" for n in range(100)), text="x" * 50_000)))
+        assert pa.total_allocated_bytes() - before < 40 * 100 * 50_000
+        assert writer.finish().ids.num_rows == 6_000
+
+
 def test_the_number_of_a_removed_version_is_never_given_again(tmp_path: Path) -> None:
     put(tmp_path, part("a"))
     removed = tmp_path / "snapshots" / "terminal" / REMOVED
