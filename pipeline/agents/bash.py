@@ -94,8 +94,8 @@ def read(answer: str) -> tuple[str, str | None, bool]:
             return thought, None, True
         if command := _command(_whole(lines, block), block.language):
             return thought, command, False
-    if not found and (command := _bare(text.strip())):
-        return "", command, False
+    if not found and (bare := _bare(text.strip())):
+        return "", bare, False
     for block in found:
         if _DONE.fullmatch(block.text.strip()):
             continue
