@@ -15,6 +15,7 @@ from pipeline.snapshots.retention import retain
 from pipeline.snapshots.tags import NIGHTLY, tag
 from pipeline.stages.curating import looked_with
 from pipeline.stages.publishing import Publication, publish_kept
+from pipeline.token_counts import TokenCounter
 
 NIGHTLY_DAY = "touchstone/nightly"
 """Tag of the nightly runs; its value is the day, YYYY-MM-DD."""
@@ -62,7 +63,9 @@ def publication_of(shop: Workshop) -> Publication:
     """What would be published now. Raises ConfigurationError."""
     settings, looked = shop.settings, looked_with(benchmarks(shop))
     decisions = decisions_of(shop.store(), settings.dataset, shop.folder, looked)
-    return Publication(settings.snapshot, decisions, looked, settings.dataset, settings.splits)
+    tokenizer = settings.dataset.tokenizer
+    tokens = TokenCounter(shop.folder / tokenizer) if tokenizer is not None else None
+    return Publication(settings.snapshot, decisions, looked, settings.dataset, settings.splits, tokens)
 
 
 def _of(version: SnapshotVersion) -> dict[str, dg.MetadataValue]:

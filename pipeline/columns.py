@@ -321,6 +321,8 @@ TERMINAL: dict[str, pa.DataType] = {
     "interface": TEXT,
     "details": TEXT,
     "n_prompt_tokens": pa.int64(),
+    "n_message_tokens": pa.int64(),
+    "tokenizer_id": TEXT,
     "seed": pa.int64(),
     "state_scope": TEXT,
     "context_ids": TEXTS,

@@ -36,6 +36,8 @@ class DatasetConfig(Record):
     """SPDX ids under which repositories and contexts are taken; no licence, an unknown one or several are out."""
     deny: tuple[Denied, ...] = ()
     """Repositories that are in no future version."""
+    tokenizer: Path | None = None
+    """A tokenizer.json, or its folder: counts the tokens of each row. Relative to the configuration; None for none."""
     reviews: Path | None = None
     """CSV file (id,decision,who,why) of what people decided; relative to the configuration."""
 

@@ -75,6 +75,7 @@ IDENTITY = frozenset(
         "generator",
         "interface",
         "split",
+        "tokenizer_id",
         "failure_class",
     }
 )

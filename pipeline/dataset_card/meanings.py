@@ -45,6 +45,8 @@ MEANINGS: dict[str, str] = {
     "messages.role": "system, user or assistant",
     "messages.content": "Text of the message",
     "n_turns": "Number of steps",
+    "n_message_tokens": "Tokens of the contents of all messages, by the tokenizer of the settings; null without one",
+    "tokenizer_id": "Tokenizer that counted them: its folder and the beginning of its hash",
     "n_tokens": "Tokens the model wrote in all steps; 0 without a model",
     "stop_reason": "Why the attempt ended: submitted, or the budget that was used up",
     "outcome": "Verdict of the verifier on the final state; passed in every row",

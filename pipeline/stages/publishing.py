@@ -23,6 +23,7 @@ from pipeline.snapshots import Draft, SnapshotVersion, publish
 from pipeline.snapshots.publishing import EXCLUDED
 from pipeline.stored_rows import StoredRows
 from pipeline.tables import Store
+from pipeline.token_counts import TokenCounter
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Publication:
     looked: Looked
     dataset: DatasetConfig
     splits: SplitConfig
+    tokens: TokenCounter | None = None
+    """Counts the tokens of rows."""
 
     @property
     def filters(self) -> Mapping[str, object]:
@@ -44,6 +47,7 @@ class Publication:
             "licences": list(self.dataset.licences),
             "denied": [one.model_dump(mode="json") for one in self.dataset.deny],
             "splits": self.splits.model_dump(),
+            "tokenizer": self.tokens.tokenizer_id if self.tokens else None,
         }
 
 
@@ -92,12 +96,22 @@ def _rows(store: Store, publication: Publication) -> Iterator[pa.Table]:
         row = one.row
         found = findings.of(one)
         split = split_of(str(row["full_name"]), str(row["domain"]), str(row["family"]), publication.splits)
+        scrubbed = scrub_row(row, found)
         added: Row = {
             "split": split,
             "scrubbed": sum(finding.count for finding in found if finding.placeholder),
             "n_repeats": 1 + repeats[one.trajectory_id, row["outcome"]],
+            **_counted(scrubbed, publication.tokens),
         }
-        yield to_arrow(TERMINAL, [scrub_row(row, found) | added])
+        yield to_arrow(TERMINAL, [scrubbed | added])
+
+
+def _counted(row: Row, tokens: TokenCounter | None) -> Row:
+    if tokens is None:
+        return {}
+    messages = row["messages"]
+    assert isinstance(messages, list)  # every row has them
+    return {"n_message_tokens": tokens.count_messages(messages), "tokenizer_id": tokens.tokenizer_id}
 
 
 class _Findings:

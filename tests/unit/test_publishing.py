@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,8 +17,10 @@ from pipeline.schemas import TERMINAL, Row, to_rows
 from pipeline.snapshots import check, load, manifest_of
 from pipeline.stages.publishing import publish_kept
 from pipeline.tables import Store
+from pipeline.token_counts import TokenCounter
 from pipeline.types import Step, TaskInstance, Trajectory
 from tests.unit.published import publication, published
+from tests.unit.small_tokenizer import small_tokenizer
 
 HOST = HostFacts(paths=("/srv/factory/data",))
 
@@ -96,6 +99,17 @@ def test_texts_are_scrubbed_on_their_way_and_counted(tables: Tables) -> None:
     assert b"/srv/factory" not in b"".join(path.read_bytes() for path in version.path.rglob("*") if path.is_file())
     assert "factory" not in str(row)
     assert "SCRUBBED_PATH_1" in str(row["steps"]) and int(str(row["scrubbed"])) >= 1
+
+
+def test_tokens_are_counted_where_a_tokenizer_is_given(tables: Tables, tmp_path: Path) -> None:
+    tokens = TokenCounter(small_tokenizer(tmp_path / "small"))
+    tables.attempt("figlet", "figlet hello > out.txt")
+    chosen = replace(publication(tables.store), tokens=tokens)
+    version = publish_kept(tables.store, chosen, code_commit=None, run_id=None)
+    assert version is not None
+    (row,) = to_rows(load(version.path))
+    assert row["tokenizer_id"] == manifest_of(version.path).filters["tokenizer"] == tokens.tokenizer_id
+    assert row["n_message_tokens"] == tokens.count_messages(row["messages"]) > 10  # type: ignore[arg-type]
 
 
 def test_a_deny_list_changes_only_versions_to_come(tables: Tables) -> None:

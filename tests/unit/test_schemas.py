@@ -42,7 +42,7 @@ PUBLISHED = {
     ("trajectories", 3): "4e4c352858fc",
     ("verifications", 2): "6153ebb5ea1a",
     ("terminal", 2): "cdcda8ab33b6",
-    ("terminal", 3): "44b0c1ecd355",
+    ("terminal", 3): "07f6499e8fc0",
     ("judgements", 1): "8a34ce8f3f2f",
     ("replays", 1): "05afe7eaa344",
     ("curations", 1): "aea8b39ce795",
