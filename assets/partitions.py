@@ -5,12 +5,16 @@ keys. Every partitioned asset shares this definition, since a selection may hold
 """
 
 import datetime
+import warnings
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import DOMAINS, LANGUAGES
+
+# Back-fill policies are beta in the pinned version; every command would say so once for each asset.
+warnings.filterwarnings("ignore", message=".*backfill_policy", category=dg.BetaWarning)
 
 STREAMS: tuple[str, ...] = (*LANGUAGES, *DOMAINS)
 
