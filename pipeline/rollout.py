@@ -27,6 +27,12 @@ class RolloutConfig(Record):
     command_timeout_s: float = Field(default=120.0, gt=0)
     """Wall time per command, s."""
 
+    def for_attempt(self, task: TaskInstance, agent: Agent) -> RolloutConfig:
+        """The budgets of one attempt: few steps for models must not cut a reference solution short."""
+        if agent.model is not None or self.max_steps > len(task.solution):
+            return self
+        return self.model_copy(update={"max_steps": len(task.solution) + 1})
+
 
 def rollout(
     task: TaskInstance, agent: Agent, environment: Environment, config: RolloutConfig, *, sample: int = 0

@@ -33,7 +33,8 @@ def roll_out(
         environment = environment_of(instance, backend, agent.interface, command_timeout_s=config.command_timeout_s)
         try:
             with environment:
-                trajectory = rollout(instance, agent, environment, config, sample=sample)
+                budgets = config.for_attempt(instance, agent)
+                trajectory = rollout(instance, agent, environment, budgets, sample=sample)
         except PromptRefused as error:
             raise ItemRejected(PROMPT_REFUSED, str(error)) from error
         except ImageUnusable as error:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from pipeline.agents import FIXED
+from pipeline.agents.bash import BashAgent
 from pipeline.agents.fixed import FixedAgent
 from pipeline.environment import StepOutcome
+from pipeline.llm.protocol import Sampling
+from pipeline.llm.scripted import ScriptedModel
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import Action, Step, TaskInstance, trajectory_id
 from sandbox.errors import SandboxUnavailable
@@ -84,6 +87,17 @@ def test_a_spent_budget_ends_the_attempt_and_keeps_its_state(
     assert trajectory.stop_reason == reason
     assert len(trajectory.steps) == budget.get("max_steps", 1)
     assert len(environment.frozen) == 1
+
+
+def test_a_budget_for_models_does_not_cut_a_reference_solution_short(task: TaskInstance) -> None:
+    config = RolloutConfig(max_steps=1)
+    assert len(task.solution) > 1
+    budgets = config.for_attempt(task, FIXED["oracle"])
+    trajectory = rollout(task, FIXED["oracle"], RecordedEnvironment(), budgets)
+    assert trajectory.stop_reason == "submitted"
+    assert [step.action for step in trajectory.steps if step.action] == list(task.solution)
+    assert config.for_attempt(task, BashAgent(ScriptedModel([]), Sampling())) == config
+    assert RolloutConfig(max_steps=9).for_attempt(task, FIXED["oracle"]).max_steps == 9
 
 
 def test_a_broken_sandbox_leaves_no_trajectory(task: TaskInstance) -> None:
