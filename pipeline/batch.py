@@ -53,7 +53,7 @@ MAX_REASON = 2_000
 """Most characters of a reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
     """One piece of work. The key is unique within every table that the stage writes to."""
 

@@ -46,7 +46,7 @@ class Failure(Record):
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One attempt at one item."""
 

@@ -82,10 +82,11 @@ def passed_by_doing_nothing(store: Store) -> list[str]:
 
 
 def _attempts(stored: StoredRows, instances: Mapping[str, TaskInstance]) -> list[Attempted]:
+    columns = (column.to_pylist() for column in stored.light.columns)
     return [
-        Attempted(instances[str(row["instance_id"])], str(row["trajectory_id"]), int(str(row["attempt"])), number)
-        for number, row in enumerate(to_rows(stored.light))
-        if row["trajectory_id"] is not None and row["instance_id"] in instances
+        Attempted(instances[instance_id], trajectory_id, attempt, number)
+        for number, (trajectory_id, instance_id, attempt) in enumerate(zip(*columns, strict=True))
+        if trajectory_id is not None and instance_id in instances
     ]
 
 
