@@ -89,8 +89,8 @@ def host_traces(view: View, host: HostFacts) -> Iterator[Hit]:
     """Where the facts stand, in any case of the letters for names and addresses."""
     for kind, values in (("host.secret", host.secrets), ("host.path", host.paths), ("host.container", host.containers)):
         for value in values:
-            # One place is enough: the same text is replaced wherever it stands.
-            if (at := view.text.find(value)) >= 0:
+            # Each place: one of them may be coded as the others are not.
+            for at in _places(view.text, value):
                 yield Hit(kind, at, at + len(value), at + (kind == "host.path"))
     for value in host.addresses:
         yield from _in_any_case(view, "host.address", value)
@@ -102,10 +102,15 @@ def host_traces(view: View, host: HostFacts) -> Iterator[Hit]:
 
 
 def _in_any_case(view: View, kind: str, value: str) -> Iterator[Hit]:
-    at = view.lower.find(value.lower())
-    while at >= 0:
+    for at in _places(view.lower, value.lower()):
         yield Hit(kind, at, at + len(value), at)
-        at = view.lower.find(value.lower(), at + 1)
+
+
+def _places(text: str, value: str) -> Iterator[int]:
+    at = text.find(value)
+    while at >= 0:
+        yield at
+        at = text.find(value, at + 1)
 
 
 def _surely(view: View, kind: str, value: str) -> Iterator[Hit]:

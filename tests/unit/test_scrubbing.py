@@ -329,6 +329,13 @@ def test_the_name_of_the_machine_goes_in_any_case_of_its_letters() -> None:
     assert scrubbed("on BuildBox-17 and buildbox-17", host=host) == "on SCRUBBED_NAME_1 and SCRUBBED_NAME_1"
 
 
+def test_a_secret_of_the_host_goes_where_it_is_coded_too() -> None:
+    host = HostFacts(secrets=("q9ZkT3vLw8RbYx2M",))
+    plain, coded = "q9ZkT3vLw8RbYx2M", "q9ZkT3\x1b[1;31mvLw8R\x1b[0mbYx2M"
+    replace = Replacer(find([plain, coded], planted=NOTHING, host=host))
+    assert (replace(plain), replace(coded)) == ("SCRUBBED_SECRET_1", "SCRUBBED_SECRET_1")
+
+
 def test_a_path_of_the_host_is_not_the_beginning_of_another_ones_name() -> None:
     host = HostFacts(paths=("/srv/data/main",))
     assert scrubbed("/srv/data/main.c /srv/data/main/x", host=host) == "/srv/data/main.c /SCRUBBED_PATH_1/x"
