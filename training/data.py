@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pipeline.errors import ConfigurationError
 from pipeline.exports.account import Account, RowRefused, VersionExport
+from pipeline.exports.chat import told
 from pipeline.exports.folders import ExportDamaged, new_folder, prove
 from pipeline.exports.published import PublishedRow, PublishedVersion, rows_of
 from training.chat_template import Message
@@ -27,8 +28,6 @@ from training.tokens import ChatTokenizer, Encoded, Memo
 FORMAT = "tokens"
 FORMAT_VERSION = "1"
 COLUMNS = ("messages",)
-ROLES = ("system", "user", "assistant", "tool")
-"""A template may write a role as it stands, between its control tokens; so no other text is taken for one."""
 LONGEST_ROW = 32 * 1024 * 1024
 """Characters of all messages of a row, whose tokens are held at once."""
 SMALLEST_WINDOW, LARGEST_WINDOW = 128, 512 * 1024
@@ -106,15 +105,7 @@ def _messages(found: PublishedRow) -> list[Message]:
     """The messages of a row. Raises RowRefused when there are none, or one has no known role or no text."""
     if found.row is None:
         raise RowRefused("not_utf8", "a text of it is no valid UTF-8")
-    messages = found.row.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise RowRefused("no_messages", "it has no messages")
-    for place, message in enumerate(messages):
-        if message is None or message["role"] not in ROLES:
-            role = None if message is None else message["role"]
-            raise RowRefused("unknown_role", f"message {place} is of the role {role!r}, none of {', '.join(ROLES)}")
-        if message["content"] is None:
-            raise RowRefused("no_content", f"message {place} has no text, not even an empty one")
+    messages: list[Message] = [*told(found.row.get("messages"))]
     if (characters := sum(len(message["content"]) for message in messages)) > LONGEST_ROW:
         raise RowRefused("row_too_long", f"it has {characters} characters; {LONGEST_ROW} are read")
     return messages

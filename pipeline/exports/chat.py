@@ -17,23 +17,32 @@ COLUMNS = ("trajectory_id", "instance_id", "repository_id", "domain", "language"
 LABELS = ("trajectory_id", "instance_id", "repository_id", "domain", "language", "family", "difficulty")
 """What stands beside a conversation, to choose rows by and to find them again."""
 
-_ROLES = ("system", "user", "assistant", "tool")
+ROLES = ("system", "user", "assistant", "tool")
+"""No other text is taken for one: chat templates write a role as it stands, between their control tokens."""
 
 
 def conversation(row: Row) -> Row:
     """The labels and the messages of a row. Raises RowRefused for an order that trainers do not take."""
-    messages = row["messages"]
-    if not isinstance(messages, list) or not messages:
-        raise RowRefused("no_messages", "it has no conversation")
-    for number, message in enumerate(messages):
-        if message is None or message["role"] not in _ROLES:
-            role = None if message is None else message["role"]
-            raise RowRefused("unknown_role", f"message {number} is of the role {role!r}, none of {', '.join(_ROLES)}")
-        if message["content"] is None:
-            raise RowRefused("no_content", f"message {number} has no text, not even an empty one")
+    messages = told(row.get("messages"))
     _check_order([message["role"] for message in messages])
     labels = {name: _label(row.get(name)) for name in LABELS}
     return labels | {"messages": [{"role": one["role"], "content": one["content"]} for one in messages]}
+
+
+def told(messages: object) -> list[dict[str, str]]:
+    """The messages of a row as they stand.
+
+    Raises RowRefused when there are none, or one has no known role or no text.
+    """
+    if not isinstance(messages, list) or not messages:
+        raise RowRefused("no_messages", "it has no messages")
+    for number, message in enumerate(messages):
+        if message is None or message["role"] not in ROLES:
+            role = None if message is None else message["role"]
+            raise RowRefused("unknown_role", f"message {number} is of the role {role!r}, none of {', '.join(ROLES)}")
+        if message["content"] is None:
+            raise RowRefused("no_content", f"message {number} has no text, not even an empty one")
+    return messages
 
 
 def messages_of(essence: Row) -> list[dict[str, str]]:

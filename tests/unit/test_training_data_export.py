@@ -170,7 +170,7 @@ def test_rows_that_a_version_lost_are_missed(tokenizer: ChatTokenizer, tmp_path:
     path, manifest = version_of(tmp_path / "v", [row("a", "x", "ls")])
     files = tuple(file.model_copy(update={"rows": 2}) for file in manifest.files)
     more = PublishedVersion(path, manifest.model_copy(update={"files": files}))
-    with pytest.raises(ExportDamaged, match=r"has 2 rows|2 rows"):
+    with pytest.raises(ExportDamaged, match="2 rows"):
         export_tokens(more, tmp_path / "out", tokenizer, 250)
 
 
