@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.schemas import content_sha256, schema_sha256
 from pipeline.snapshots import (
     Draft,
-    Manifest,
     SnapshotDamaged,
     SnapshotVersion,
     batches,
@@ -24,9 +22,9 @@ from pipeline.snapshots import (
     publish,
     versions,
 )
-from pipeline.snapshots.manifest import FileEntry, file_sha256
 from pipeline.snapshots.publishing import EXCLUDED, REMOVED
 from pipeline.snapshots.writing import VersionWriter
+from tests.unit.small_versions import put_first_layout
 
 SCHEMA = pa.schema([("trajectory_id", pa.string()), ("text", pa.string()), ("split", pa.string())])
 
@@ -198,28 +196,8 @@ def test_a_reference_may_be_a_tag_or_a_day(tmp_path: Path) -> None:
 
 def test_a_version_of_the_first_layout_still_checks(tmp_path: Path) -> None:
     """Written by earlier code: the hash of a row was that of its JSON text, the manifest named no documents."""
-    folder = tmp_path / "snapshots" / "terminal" / "v0001"
-    (folder / "data").mkdir(parents=True)
     rows = part("a", "b")
-    pq.write_table(rows, folder / "data" / "train-00000.parquet")
-    (folder / "README.md").write_text("card")
-    file = folder / "data" / "train-00000.parquet"
-    fields = Manifest(
-        name="terminal",
-        version="v0001",
-        schema_version=1,
-        schema_hash=schema_sha256(rows.schema),
-        rows=2,
-        content_sha256=content_sha256([rows]),
-        files=(FileEntry(path="data/train-00000.parquet", sha256=file_sha256(file), bytes=1, rows=2),),
-        card_sha256=file_sha256(folder / "README.md"),
-        parents=(),
-        code_commit=None,
-        run_id=None,
-        created_at="2026-01-01T00:00:00+00:00",
-        summary={},
-    )
-    (folder / "manifest.json").write_text(fields.sealed())
+    folder = put_first_layout(tmp_path, rows)
     assert check(folder) == []
     assert load(folder).equals(rows)
     assert manifest_of(folder).splits == {"train": 2}
