@@ -29,6 +29,8 @@ from pipeline.curation.dedup import (
 from pipeline.generators.choice import generators_for
 from pipeline.generators.documented import DocumentedConfig
 from pipeline.generators.domain_tasks import Build, DomainsConfig
+from pipeline.generators.file_tasks import GENERATOR as FILES
+from pipeline.generators.file_tasks import FilesConfig
 from pipeline.generators.llm import Llm, LlmConfig
 from pipeline.generators.protocol import Candidate, GeneratorInput
 from pipeline.llm.protocol import ChatModel
@@ -46,6 +48,7 @@ class InstancesConfig(AdmissionConfig):
     """How tasks are made and admitted."""
 
     documented: DocumentedConfig = DocumentedConfig()
+    files: FilesConfig = FilesConfig()
     domains: DomainsConfig = DomainsConfig()
     llm: LlmConfig | None = None
     """Tasks that the model of `[model]` writes from each repository; None for none."""
@@ -95,7 +98,7 @@ def make_instances(
     admitting = _Admitting(backend, config)
     written = Llm(model, admitting.admit, config.llm) if model is not None and config.llm is not None else None
     generators = generators_for(
-        repository, build, documented=config.documented, domains=config.domains, written=written
+        repository, build, documented=config.documented, files=config.files, domains=config.domains, written=written
     )
     try:
         candidates = [c for g in generators for c in g.instances(given, lambda: backend.start(image_digest, Limits()))]
@@ -143,7 +146,12 @@ def task_text(instance: TaskInstance) -> TaskText:
 
 
 def _variants_of(instance: TaskInstance) -> str:
-    """The family whose tasks are declared to be variants of each other; empty for a task that is one of its kind."""
+    """The family whose tasks are declared to be variants of each other; empty for a task that is one of its kind.
+
+    Tasks about files are short and alike in all but what matters; each is of another family or another repository.
+    """
+    if instance.generator == FILES:
+        return FILES
     return f"{instance.domain}/{instance.family}" if instance.domain != "general" else ""
 
 
@@ -200,9 +208,10 @@ class _Admitting:
 
     def _judged(self, row: InstanceRow, instance: TaskInstance) -> InstanceRow:
         group = _variants_of(instance)
-        most = self._config.per_family if group else self._config.per_repository
-        if self._counts[group] >= most:
-            of = f"of the family {group}" if group else "of this repository"
+        quota = group if instance.domain != "general" else ""
+        most = self._config.per_family if quota else self._config.per_repository
+        if self._counts[quota] >= most:
+            of = f"of the family {group}" if quota else "of this repository"
             return _rejected(row, (Gate(gate="quota", passed=False, evidence=f"{most} instances {of} are admitted"),))
         made = signature(task_text(instance))
         others = {key: sign for key, (other, sign) in self._kept.items() if may_be_alike(group, other)}
@@ -217,7 +226,7 @@ class _Admitting:
         proven = instance.verifier.model_copy(update={"passing_tests": admission.passing_tests})
         admitted = instance.model_copy(update={"verifier": proven})
         self._kept[admitted.instance_id] = group, made
-        self._counts[group] += 1
+        self._counts[quota] += 1
         return row.model_copy(update={"instance": admitted, "admitted": True, "gates": admission.gates})
 
     def _judge_undone(self, image_digest: str, instances: Sequence[TaskInstance]) -> None:

@@ -17,7 +17,7 @@ from pipeline.schemas import Row, to_rows
 from pipeline.stages.building import Built
 from pipeline.stages.options import Options, over_items
 from pipeline.tables import Store
-from pipeline.types import TaskInstance, content_id
+from pipeline.types import TASKS, TaskInstance, content_id
 from sandbox.locks import exclusive
 from sandbox.protocol import Backend
 
@@ -102,12 +102,15 @@ def selected(store: Store, items: Sequence[Built]) -> list[TaskInstance]:
 
 
 def _key(item: Built, config: InstancesConfig, model: ChatModel | None) -> str:
-    """What decides which tasks are made: repository and image, the pack of a domain, the model that writes."""
+    """What decides which tasks are made: repository and image, the pack of a domain; files, the model that writes."""
     repository = item.fetched.repository
     parts = [repository.repository_id, item.image_digest.removeprefix("sha256:")[:_DIGEST_DIGITS]]
     if repository.domain is not None:
         parts.append(pack_sha256(repository.domain)[:_DIGEST_DIGITS])
-    elif config.llm is not None and model is not None:
+        return "/".join(parts)
+    if repository.source != TASKS:
+        parts.append(content_id("files", config.files.model_dump()))
+    if config.llm is not None and model is not None:
         parts.append(content_id("model", model.name, config.llm.model_dump()))
     return "/".join(parts)
 

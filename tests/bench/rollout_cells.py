@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from pipeline.stages.publishing import publish_kept
 from pipeline.stages.rollouts import roll_out
 from pipeline.stages.verifications import verify_all
 from pipeline.tables import Store
+from pipeline.types import content_id
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "training" / "experiments" / "small_model_rollouts"
 AT_ONCE = 8
@@ -84,6 +86,7 @@ def cell(row: Row, attempt: Attempt, trajectory: Row | None, verdict: Row | None
         "temperature": attempt.agent.sampling.get("temperature"),
         "seed": attempt.agent.sampling.get("seed"),
         "outcome": verdict["outcome"] if verdict is not None else None,
+        "details": dict(attempt.agent.details),
     }
     if trajectory is not None:
         steps = _list(trajectory["steps"])
@@ -96,7 +99,6 @@ def cell(row: Row, attempt: Attempt, trajectory: Row | None, verdict: Row | None
             "prompt_tokens": trajectory["n_prompt_tokens"],
             "completion_tokens": trajectory["n_tokens"],
             "model_seconds": round(sum(call["seconds"] for call in calls), 1),
-            "details": json.loads(str(trajectory["details"] or "{}")),
         }
     return told
 
@@ -108,7 +110,12 @@ def cells() -> list[dict[str, Any]]:
 
 
 def _key(one: Mapping[str, Any]) -> tuple[object, ...]:
-    return (one["task"], one["agent"], one["model"], one["sample"])
+    return (one["task"], one["agent"], one["model"], _prompts(one), one["sample"])
+
+
+def _prompts(one: Mapping[str, Any]) -> str:
+    """Names the wording of the agent's prompts: attempts with another one are of another policy."""
+    return content_id("prompts", sorted(pair for pair in one["details"].items() if pair[0].startswith(one["agent"])))
 
 
 def _add(store: Store, rows: Mapping[str, Row], done: Sequence[Attempt]) -> None:
@@ -137,15 +144,20 @@ def figures(found: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         **rates.model_dump(mode="json"),
         "attempts": len(found),
         "ends": dict(sorted(ends.items())),
-        "passed_by_domain": {
-            domain: f"{sum(one['outcome'] == 'passed' for one in group)} of {len(group)}"
-            for domain, group in _grouped(found, "domain")
-        },
+        "passed_by_domain": _passed(found, "domain"),
+        "passed_by_family": _passed(found, "family"),
         "turns": sum(one["turns"] for one in found),
         "prompt_tokens": sum(one["prompt_tokens"] for one in found),
         "completion_tokens": sum(one["completion_tokens"] for one in found),
         "model_seconds": round(sum(one["model_seconds"] for one in found)),
         "details": found[-1]["details"] if found else {},
+    }
+
+
+def _passed(found: Sequence[Mapping[str, Any]], field: str) -> dict[str, str]:
+    return {
+        name: f"{sum(one['outcome'] == 'passed' for one in group)} of {len(group)}"
+        for name, group in _grouped(found, field)
     }
 
 
@@ -158,12 +170,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make experiment-rollouts", description=__doc__)
     parser.add_argument("--instances", type=int, default=36)
     parser.add_argument("--agent", default="bash")
+    parser.add_argument("--generator", help="Only instances that this generator made, e.g. files.")
     chosen = parser.parse_args()
     workshop, console = open_workshop(), Console(width=110)
     config, store, backend, model = workshop.settings.rollout, workshop.store(), workshop.backend(), workshop.model()
     if model is None:
         raise ConfigurationError("the configuration names no [model]")
-    rows = {str(row["instance_id"]): row for row in easy(chosen_rows(store), chosen.instances)}
+    made = [row for row in chosen_rows(store) if chosen.generator in (None, row["generator"])]
+    rows = {str(row["instance_id"]): row for row in easy(made, chosen.instances)}
     tasks = [instance_of(row) for row in rows.values()]
     EXPERIMENT.mkdir(parents=True, exist_ok=True)
     options = Options(workers=workshop.settings.workers)
@@ -180,17 +194,19 @@ def main() -> None:
                 _add(store, rows, part)
     curate(store, benchmarks(workshop), workshop.host(), options)
     published = publish_kept(store, publication_of(workshop), code_commit=code_commit(), run_id=None)
-    by_policy = {f"{agent}/{name}": group for agent, name, group in _policies(cells())}
+    by_policy = {"/".join(policy): group for policy, group in _policies(cells())}
     result = {policy: figures(group) for policy, group in by_policy.items()}
     (EXPERIMENT / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     console.print(f"snapshot: {published.name} {published.version}" if published else "no verified attempt")
     print(json.dumps(result))
 
 
-def _policies(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, list[Mapping[str, Any]]]]:
-    for agent, group in _grouped(found, "agent"):
-        for model, own in _grouped(group, "model"):
-            yield agent, model, own
+def _policies(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str, str], list[Mapping[str, Any]]]]:
+    """Attempts of each agent, model and wording of the prompts."""
+    key = operator.itemgetter(0)
+    named = [((one["agent"], one["model"], _prompts(one)), one) for one in found]
+    for policy, group in itertools.groupby(sorted(named, key=key), key=key):
+        yield policy, [one for _, one in group]
 
 
 if __name__ == "__main__":
