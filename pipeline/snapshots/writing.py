@@ -292,15 +292,12 @@ def _read_back(shard: _Shard, folder: Path) -> Generator[None, None, FileEntry]:
     """
     sync(shard.path)
     yield
-    found, rows = Checksums(), 0
+    found = Checksums()
     try:
         with pq.ParquetFile(shard.path) as file:
-            counts = file.metadata.num_row_groups, file.metadata.num_rows
-            whole = counts == (len(shard.groups), len(shard.ids))
+            rows, whole = file.metadata.num_rows, file.metadata.num_row_groups == len(shard.groups)
             for numbers in _together(shard.groups) if whole else ():
-                part = file.read_row_groups(numbers, use_threads=False).combine_chunks()
-                found.add(part)
-                rows += part.num_rows
+                found.add(file.read_row_groups(numbers, use_threads=False).combine_chunks())
                 yield
     except (pa.ArrowException, OSError) as error:
         raise SnapshotDamaged(f"{shard.path} cannot be read back: {error}") from error
