@@ -1,14 +1,14 @@
 """Writes the data files of a version, hashes every row on the way, and reads every file back.
 
-Hashing and reading back happen in threads beside the compression of the next rows. Memory is bounded by a few row
-groups, and the ids and hashes of all rows.
+Hashing and reading back take turns in one thread beside the compression of the next rows: with two cores a third
+thread would only slow that down. Memory is bounded by a few row groups, and the ids and hashes of all rows.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.disk import sync
-from pipeline.snapshots.contents import Checksums, content_sha256, row_digests
+from pipeline.snapshots.contents import Checksums, content_sha256
 from pipeline.snapshots.manifest import FileEntry, SnapshotDamaged, file_sha256
 
 GROUP_ROWS = 100
@@ -34,8 +34,9 @@ KEY = "trajectory_id"
 ONE_SPLIT = "train"
 """Of rows without a column `split`."""
 
-TOGETHER_BYTES = 32 * 1024 * 1024
-"""Row groups that are hashed or read back at once: each time costs as much as some hundred rows."""
+TOGETHER_BYTES = 16 * 1024 * 1024
+"""Row groups that are hashed or read back at once: each time costs as much as some rows, but more memory than this is
+not used again by the allocator, and new pages cost more."""
 _WAITING = 3
 """Parts of that size that may wait for being hashed."""
 
@@ -59,7 +60,6 @@ class VersionWriter:
         """Files go to `folder`/data."""
         self._folder = folder
         self._schema = schema
-        # One thread each: hashes come in the order of the rows.
         self._threads = _Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1))
         self._splits: dict[str, _Split] = {}
         (folder / "data").mkdir(parents=True)
@@ -94,6 +94,8 @@ class VersionWriter:
         splits = [self._splits[name] for name in sorted(self._splits)]
         for split in splits:
             split.finish()
+        for split in splits:
+            split.hashed()
         shards = [shard for split in splits for shard in split.shards]
         digests = [digest for shard in shards for digest in shard.digests]
         ids = pa.table(
@@ -107,10 +109,11 @@ class VersionWriter:
             counts = pc.value_counts(ids.column(KEY))
             twice = counts.filter(pc.greater(counts.field("counts"), 1))
             raise ValueError(f"{twice[0]['values']} is in the rows {twice[0]['counts']} times, ids must be unique")
+        ids, content = ids.sort_by(KEY), content_sha256(digests)
         return Written(
             files=tuple(shard.entry.result() for shard in shards),
-            ids=ids.sort_by(KEY),
-            content_sha256=content_sha256(digests),
+            ids=ids,
+            content_sha256=content,
             bytes_by_split={split.name: split.size for split in splits},
         )
 
@@ -127,8 +130,10 @@ class VersionWriter:
 
 
 class _Threads(NamedTuple):
-    hashing: ThreadPoolExecutor
-    reading: ThreadPoolExecutor
+    disk: ThreadPoolExecutor
+    """Waits for the disk. Reads the last files back, when nothing is compressed any more."""
+    beside: ThreadPoolExecutor
+    """One thread, so that hashes come in the order of the rows. Reads all other files back."""
 
 
 @dataclass
@@ -138,8 +143,10 @@ class _Shard:
     split: str
     path: Path
     writer: pq.ParquetWriter
+    groups: list[int] = field(default_factory=list)
+    """Sizes of the row groups, bytes before encoding and compression."""
     size: int = 0
-    """Bytes before compression."""
+    """Of all together."""
     ids: list[str] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
     """In the order of the rows; complete when nothing waits."""
@@ -165,12 +172,11 @@ class _Shard:
         if self.together:
             rows = pa.concat_tables(self.together)
             self.together, self.together_size = [], 0
-            self.waiting.append(threads.hashing.submit(self._hash, rows))
+            self.waiting.append(threads.beside.submit(self._hash, rows))
 
     def _hash(self, rows: pa.Table) -> None:
         rows = rows.combine_chunks()
-        self.digests += row_digests(rows)
-        self.checksums.add(rows)
+        self.digests += self.checksums.add_and_digest(rows)
 
 
 class _Split:
@@ -210,11 +216,11 @@ class _Split:
         return together
 
     def _write(self, rows: pa.Table) -> None:
-        for group in _groups(rows.combine_chunks()):  # many small parts cost more than one copy
-            size = group.nbytes
+        for group, size in _groups(rows.combine_chunks()):  # many small parts cost more than one copy
             if self._open is not None and self._open.size + size > SHARD_BYTES:
                 self._close()
             shard = self._open = self._open or self._new()
+            shard.groups.append(size)
             shard.size += size
             self.size += size
             shard.ids += group.column(KEY).to_pylist()  # a slice would keep all columns of its rows in memory
@@ -227,22 +233,28 @@ class _Split:
         self.shards.append(shard)
         return shard
 
-    def _close(self) -> None:
+    def _close(self, *, last: bool = False) -> None:
         shard, self._open = self._open, None
         assert shard is not None
         shard.writer.close()
         shard.hash_now(self._threads)
-        shard.entry = self._threads.reading.submit(_read_back, shard, self._folder)
+        steps = _read_back(shard, self._folder)
+        self._threads.disk.submit(_in_turns, steps, shard.entry, self._threads.disk if last else self._threads.beside)
         for older in self.shards[:-1]:
             older.entry.result()  # at most one file waits; one that cannot be read ends the writing soon
 
     def finish(self) -> None:
+        """Close the last file, and go on without waiting until it was read back."""
         if self._pending_rows:
             self._write(self._waiting_rows())
         if self._open is not None:
-            self._close()
+            self._close(last=True)
+
+    def hashed(self) -> None:
+        """Wait until all rows are hashed."""
         for shard in self.shards:
-            shard.entry.result()
+            for part in shard.waiting:
+                part.result()
 
     def abandon(self) -> None:
         if self._open is not None:
@@ -250,45 +262,68 @@ class _Split:
             self._open = None
 
 
-def _groups(rows: pa.Table) -> Iterator[pa.Table]:
-    if rows.num_rows > 1 and rows.nbytes > GROUP_BYTES:
+def _groups(rows: pa.Table) -> Iterator[tuple[pa.Table, int]]:
+    """Row groups with their sizes, bytes."""
+    size = int(rows.nbytes)
+    if rows.num_rows > 1 and size > GROUP_BYTES:
         middle = rows.num_rows // 2
         yield from _groups(rows.slice(0, middle))
         yield from _groups(rows.slice(middle))
     else:
-        yield rows
+        yield rows, size
 
 
-def _read_back(shard: _Shard, folder: Path) -> FileEntry:
-    """The entry of a file that gives its rows again, and is on disk. Raises SnapshotDamaged when it does not."""
+def _in_turns(steps: Generator[None, None, FileEntry], entry: Future[FileEntry], thread: ThreadPoolExecutor) -> None:
+    """Take one step. The next follows in `thread`, behind all that waits there; what comes of the last is `entry`."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        entry.set_result(done.value)
+    except BaseException as error:  # noqa: BLE001 - raised where the entry is asked for
+        entry.set_exception(error)
+    else:
+        thread.submit(_in_turns, steps, entry, thread)
+
+
+def _read_back(shard: _Shard, folder: Path) -> Generator[None, None, FileEntry]:
+    """The entry of a file that is on disk after the first step, and gives its rows again.
+
+    Raises SnapshotDamaged when it does not.
+    """
     sync(shard.path)
+    yield
     found = Checksums()
-    with pq.ParquetFile(shard.path) as file:
-        rows = file.metadata.num_rows
-        for numbers in _together(file.metadata):
-            found.add(file.read_row_groups(numbers, use_threads=False).combine_chunks())
+    try:
+        with pq.ParquetFile(shard.path) as file:
+            rows, whole = file.metadata.num_rows, file.metadata.num_row_groups == len(shard.groups)
+            for numbers in _together(shard.groups) if whole else ():
+                found.add(file.read_row_groups(numbers, use_threads=False).combine_chunks())
+                yield
+    except (pa.ArrowException, OSError) as error:
+        raise SnapshotDamaged(f"{shard.path} cannot be read back: {error}") from error
+    sha256 = file_sha256(shard.path)
     for hashed in shard.waiting:
         hashed.result()
-    if not found.same(shard.checksums) or rows != len(shard.digests):
+    if not whole or not found.same(shard.checksums) or rows != len(shard.digests):
         raise SnapshotDamaged(f"{shard.path} does not give back the rows written to it")
     return FileEntry(
         path=str(shard.path.relative_to(folder)),
-        sha256=file_sha256(shard.path),
+        sha256=sha256,
         bytes=shard.path.stat().st_size,
         rows=rows,
         split=shard.split,
     )
 
 
-def _together(metadata: pq.FileMetaData) -> Iterator[list[int]]:
-    """Numbers of neighbouring row groups."""
+def _together(sizes: list[int]) -> Iterator[list[int]]:
+    """Numbers of neighbouring row groups. The file itself tells only encoded sizes, which may be next to nothing."""
     numbers: list[int] = []
-    size = 0
-    for number in range(metadata.num_row_groups):
+    together = 0
+    for number, size in enumerate(sizes):
         numbers.append(number)
-        size += metadata.row_group(number).total_byte_size
-        if size >= TOGETHER_BYTES:
+        together += size
+        if together >= TOGETHER_BYTES:
             yield numbers
-            numbers, size = [], 0
+            numbers, together = [], 0
     if numbers:
         yield numbers

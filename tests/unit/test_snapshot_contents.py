@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.snapshots.contents import content_sha256, row_digests
+from pipeline.snapshots.contents import Checksums, content_sha256, row_digests
 
 STEP = pa.struct([("action", pa.string()), ("exit_code", pa.int64()), ("seconds", pa.float64())])
 SCHEMA = pa.schema(
@@ -59,6 +59,7 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
+@settings(deadline=None)
 @given(st.lists(ROW, max_size=6), st.integers(0, 6))
 def test_a_row_has_one_hash_wherever_it_lies(rows: list[dict[str, Any]], cut: int) -> None:
     together = table(*rows)
@@ -69,6 +70,38 @@ def test_a_row_has_one_hash_wherever_it_lies(rows: list[dict[str, Any]], cut: in
     assert row_digests(together.combine_chunks()) == alone
 
 
+def test_rows_of_a_long_batch_have_the_hashes_that_they_have_alone() -> None:
+    rows = [
+        {"trajectory_id": f"t{n}", "words": ["w"] * (n % 3), "steps": [{"action": "ls"}] * (n % 4)} for n in range(250)
+    ]
+    assert row_digests(table(*rows)) == [digest for row in rows for digest in row_digests(table(row))]
+
+
+def test_rows_of_run_dependent_columns_alone_all_have_the_hash_of_nothing() -> None:
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert [one.hex() for one in row_digests(table({"seconds": 1.0}, {"seconds": 2.0}).select(["seconds"]))] == [
+        empty
+    ] * 2
+
+
+@settings(deadline=None)
+@given(st.lists(ROW, max_size=6), st.integers(0, 6))
+def test_checksums_and_hashes_from_one_look_are_those_from_two(rows: list[dict[str, Any]], cut: int) -> None:
+    one, other, together = Checksums(), Checksums(), table(*rows)
+    digests = one.add_and_digest(together.slice(0, cut)) + one.add_and_digest(together.slice(cut))
+    other.add(together)
+    assert one.same(other)
+    assert digests == row_digests(together)
+
+
+def test_checksums_notice_columns_that_the_hash_leaves_out() -> None:
+    one, other = Checksums(), Checksums()
+    steps = [[{"action": "ls", "seconds": s}] for s in (1.0, 2.0)]
+    assert one.add_and_digest(table({"steps": steps[0]})) == other.add_and_digest(table({"steps": steps[1]}))
+    assert not one.same(other)
+
+
+@settings(deadline=None)
 @given(ROW, ROW)
 def test_two_rows_have_one_hash_when_they_are_equal_and_only_then(one: dict[str, Any], other: dict[str, Any]) -> None:
     first, second = row_digests(table(one, other))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +38,10 @@ def described(draft: Draft) -> Mapping[str, str | bytes]:
 
 
 def put(root: Path, *parts: pa.Table, excluded: tuple[pa.Table, ...] = ()) -> SnapshotVersion:
+    return put_all(root, parts, excluded)
+
+
+def put_all(root: Path, parts: Iterable[pa.Table], excluded: tuple[pa.Table, ...] = ()) -> SnapshotVersion:
     return publish(
         root,
         "terminal",
@@ -141,6 +145,58 @@ def test_a_file_that_lies_about_its_rows_is_found_before_it_is_published(
     with pytest.raises(SnapshotDamaged, match=r"train-00000.parquet does not give back the rows"):
         put(tmp_path, part("a", "b"))
     assert left(tmp_path) == []
+
+
+def test_a_file_that_lacks_a_row_group_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Short(pq.ParquetWriter):  # type: ignore[misc]
+        def write_table(self, table: pa.Table, row_group_size: int | None = None) -> None:
+            if table.num_rows == 100:
+                super().write_table(table, row_group_size=row_group_size)
+
+    monkeypatch.setattr(pq, "ParquetWriter", Short)
+    with pytest.raises(SnapshotDamaged, match=r"train-00000.parquet does not give back the rows"):
+        put(tmp_path, part(*(f"t{n}" for n in range(150))))
+    assert left(tmp_path) == []
+
+
+def test_a_file_that_cannot_be_read_back_ends_the_writing_before_all_rows_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorded fault: the disk gives back other bytes than it was given, in a file that is not the last."""
+    came = []
+
+    def rows() -> Iterator[pa.Table]:
+        for number in range(50):
+            came.append(number)
+            yield part(*(f"{number}/{n}" for n in range(100)))
+
+    def damaged(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2 - 8 : len(content) // 2 + 8] = bytes(16)
+        path.write_bytes(content)
+
+    monkeypatch.setattr("pipeline.snapshots.writing.sync", damaged)
+    monkeypatch.setattr("pipeline.snapshots.writing.SHARD_BYTES", 3_000)
+    with pytest.raises(SnapshotDamaged, match=r"train-0000\d.parquet cannot be read back"):
+        put_all(tmp_path, rows())
+    assert len(came) < 50
+    assert left(tmp_path) == []
+
+
+def test_files_are_read_back_in_parts_even_when_they_are_next_to_nothing_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[int]] = []
+
+    class Watched(pq.ParquetFile):  # type: ignore[misc]
+        def read_row_groups(self, numbers: list[int], *args: object, **options: object) -> pa.Table:
+            read.append(numbers)
+            return super().read_row_groups(numbers, *args, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", Watched)
+    monkeypatch.setattr("pipeline.snapshots.writing.TOGETHER_BYTES", 2_000_000)
+    put(tmp_path, *(part(*(f"{number}/{n}" for n in range(100)), text="x" * 10_000) for number in range(5)))
+    assert read == [[0, 1], [2, 3], [4]]
 
 
 def test_parts_of_any_size_fill_the_same_row_groups(tmp_path: Path) -> None:
