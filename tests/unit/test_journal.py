@@ -32,7 +32,8 @@ def test_the_latest_attempt_of_each_wanted_item_is_known_after_reopening(tmp_pat
         journal.record(entry("c"), rows("c"))
         journal.record(entry("a", 1, stage="other"), {})
     with Journal(tmp_path) as journal:
-        assert journal.latest("score", ["a", "b", "never"]) == {"a": entry("a", 2), "b": entry("b", 1, failure)}
+        assert journal.want(["b", "never", "a", "b"]) == 3
+        assert list(journal.wanted("score")) == [(0, entry("b", 1, failure)), (1, None), (2, entry("a", 2))]
 
 
 def test_find_gives_every_attempt_of_every_stage_whose_key_begins_so(tmp_path: Path) -> None:
@@ -81,7 +82,9 @@ def test_rows_of_one_stage_do_not_wait_in_another(tmp_path: Path) -> None:
 def test_text_that_is_not_unicode_is_kept_with_replacements(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.record(entry("k\ud800", 1, Failure(failure_class="unknown", reason="bad \udcff name")), rows("a"))
-        (found,) = journal.latest("score", ["k\ud800"]).values()
+        journal.want(["k\ud800"])
+        ((_, found),) = journal.wanted("score")
+    assert found is not None
     assert found.failure == Failure(failure_class="unknown", reason="bad \ufffd name")
 
 
