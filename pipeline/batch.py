@@ -34,7 +34,17 @@ from pipeline.workers import each
 from sandbox.errors import SandboxUnavailable
 from sandbox.locks import exclusive
 
-__all__ = ["PROGRESS_LOGGER", "Failure", "Item", "Outcome", "Progress", "Retry", "StageReport", "run_stage"]
+__all__ = [
+    "PROGRESS_LOGGER",
+    "Failure",
+    "Item",
+    "ItemsOnDemand",
+    "Outcome",
+    "Progress",
+    "Retry",
+    "StageReport",
+    "run_stage",
+]
 
 PROGRESS_LOGGER = "pipeline.batch"
 """Each finished item is one INFO record here that carries a `Progress` as `record.progress`."""
@@ -61,6 +71,21 @@ class Item(Generic[T]):
 
     key: str
     value: T
+
+
+@dataclass(frozen=True)
+class ItemsOnDemand(Generic[T]):
+    """Items that are made whenever they are asked for: what is held of many is only what `make` takes them from."""
+
+    count: int
+    make: Callable[[int], Item[T]]
+    """Of the item's number; the same item each time."""
+
+    def __getitem__(self, number: int) -> Item[T]:
+        return self.make(number)
+
+    def __iter__(self) -> Iterator[Item[T]]:
+        return map(self.make, range(self.count))
 
 
 @dataclass(frozen=True)
@@ -140,7 +165,7 @@ FailedRows = Callable[[T, Failure], Mapping[str, Sequence[Row]]]
 
 def run_stage(
     stage: str,
-    items: Sequence[Item[T]],
+    items: Sequence[Item[T]] | ItemsOnDemand[T],
     work: Callable[[T], Outcome],
     *,
     store: Store,

@@ -29,6 +29,7 @@ SMALL_FILES = 64
 """More files below half of the target size than this are merged; what merging made is mostly above that."""
 TARGET_BYTES = 16 * 1024 * 1024
 """A merged file is held in memory until it is whole."""
+KEYS_HELD = 1_000
 LOG_PROPERTIES = {
     # Every write reads all commits since the last checkpoint.
     "delta.checkpointInterval": "10",
@@ -116,8 +117,10 @@ class Store:
 
     def keys(self, table: str) -> Iterator[str]:
         """The keys of all rows here, as often as they have rows, without holding them all. Raises TableDamaged."""
-        for part in self._parts(table_schema(table).of(["item_key"]), False):
-            yield from part.column("item_key").to_pylist()
+        for file in self.files(table):
+            with readable(table), pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(KEYS_HELD, columns=["item_key"]):
+                    yield from batch.column("item_key").to_pylist()
 
     def _parts(self, schema: TableSchema, whole: bool) -> Iterator[pa.Table]:
         """The rows of one file after the other; `whole` refuses files with columns that the schema does not have.
