@@ -203,7 +203,6 @@ def _sync_last_commit(delta: DeltaTable, path: Path) -> None:
     commit = log / f"{delta.version():020d}.json"
     if not commit.is_file():
         raise RowInvalid(f"table {path.name}: commit {commit.name} is missing right after it was written")
-    # Not splitlines(): a column's name in a log of another writer may hold U+2028.
     added = [json.loads(line).get("add") for line in commit.read_text().split("\n") if line]
     names = [path / action["path"] for action in added if action]
     checkpoint = [place for place in (commit.with_suffix(".checkpoint.parquet"),) if place.is_file()]

@@ -85,7 +85,7 @@ def passed_by_doing_nothing(store: Store) -> list[str]:
 
 def _attempts(light: pa.Table, instances: Mapping[str, TaskInstance]) -> ItemsOnDemand[Attempted]:
     """The attempts at these instances among the stored ones."""
-    at_these = pc.is_in(light.column("instance_id"), pa.array(instances, pa.string()))
+    at_these = pc.is_in(light.column("instance_id"), pa.array(list(instances), pa.string()))
     numbers = pc.indices_nonzero(pc.and_(at_these, pc.is_valid(light.column("trajectory_id"))))
 
     def make(at: int) -> Item[Attempted]:
