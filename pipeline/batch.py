@@ -1,5 +1,6 @@
 """The map that every stage is: items in, rows out, each item done once, each result on disk before it is counted.
 
+Of the items no more is held than the caller holds: what is settled stays in the journal and is asked for in parts.
 An item's failure is data: its row says why and the run goes on. Only a ConfigurationError stops a run. After a kill
 the next call goes on where the last one was; two processes at one stage take turns.
 
@@ -14,7 +15,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -33,7 +34,17 @@ from pipeline.workers import each
 from sandbox.errors import SandboxUnavailable
 from sandbox.locks import exclusive
 
-__all__ = ["PROGRESS_LOGGER", "Failure", "Item", "Outcome", "Progress", "Retry", "StageReport", "run_stage"]
+__all__ = [
+    "PROGRESS_LOGGER",
+    "Failure",
+    "Item",
+    "ItemsOnDemand",
+    "Outcome",
+    "Progress",
+    "Retry",
+    "StageReport",
+    "run_stage",
+]
 
 PROGRESS_LOGGER = "pipeline.batch"
 """Each finished item is one INFO record here that carries a `Progress` as `record.progress`."""
@@ -44,7 +55,8 @@ T = TypeVar("T")
 UNKNOWN = "unknown"
 """The failure class of what has no name: never a label."""
 FLUSH_ITEMS = 200
-FLUSH_S = 10.0
+FLUSH_S = 30.0
+"""Rows wait so long at most before they are seen in the tables; they are durable before. Every flush is a file."""
 BACKOFF_S = 0.5
 """Before the second try after an infrastructure failure; doubled for each further one."""
 MAX_ITEM_BYTES = 512 * 1024 * 1024
@@ -59,6 +71,21 @@ class Item(Generic[T]):
 
     key: str
     value: T
+
+
+@dataclass(frozen=True)
+class ItemsOnDemand(Generic[T]):
+    """Items that are made whenever they are asked for: what is held of many is only what `make` takes them from."""
+
+    count: int
+    make: Callable[[int], Item[T]]
+    """Of the item's number; the same item each time."""
+
+    def __getitem__(self, number: int) -> Item[T]:
+        return self.make(number)
+
+    def __iter__(self) -> Iterator[Item[T]]:
+        return map(self.make, range(self.count))
 
 
 @dataclass(frozen=True)
@@ -138,7 +165,7 @@ FailedRows = Callable[[T, Failure], Mapping[str, Sequence[Row]]]
 
 def run_stage(
     stage: str,
-    items: Sequence[Item[T]],
+    items: Sequence[Item[T]] | ItemsOnDemand[T],
     work: Callable[[T], Outcome],
     *,
     store: Store,
@@ -160,38 +187,35 @@ def run_stage(
     SIGINT and SIGTERM: no item starts any more, finished ones are saved, then the signal takes its former course.
     """
     began = time.monotonic()
-    unique = {clean_text(item.key): item for item in items}
     lock = store.lock(f"stage-{quote(stage, safe='')}")
     with exclusive(lock, f"stage {stage}"), Journal(store.root) as journal:
-        run = _Run(stage, store, journal, work, failed_rows, max_attempts_infrastructure, len(unique))
+        total = journal.want(item.key for item in items)
+        run = _Run(stage, store, journal, work, failed_rows, max_attempts_infrastructure, total)
         run.flush()
-        former = journal.latest(stage, list(unique))
-        todo: list[_Task[T]] = []
-        for key, item in unique.items():
-            entry = former.get(key)
-            if entry is None:
-                todo.append((item, 1, ()))
-            elif _again(entry, retry, only):
-                todo.append((item, entry.attempt + 1, entry.tables))
-            else:
+        for _, entry in journal.wanted(stage):
+            if entry is not None and not _again(entry, retry, only):
                 run.count(entry)
         skipped = run.settled
+        todo = (
+            (items[number], entry.attempt + 1, entry.tables) if entry else (items[number], 1, ())
+            for number, entry in journal.wanted(stage)
+            if entry is None or _again(entry, retry, only)
+        )
         try:
-            run.drive(todo, workers)
+            run.drive(todo, min(workers, total - skipped))
         finally:
             run.flush()
-        missing = _missing(store, journal.latest(stage, list(unique)).values())
+        missing = _missing(store, journal, stage)
     done = run.settled - run.failed.total()
     return StageReport(stage, run.total, skipped, done, dict(run.failed), missing, time.monotonic() - began)
 
 
-def _missing(store: Store, settled: Iterable[Entry]) -> tuple[str, ...]:
+def _missing(store: Store, journal: Journal, stage: str) -> tuple[str, ...]:
     """What the journal says is in the tables and is not."""
-    wanted: dict[str, set[str]] = {}
-    for entry in settled:
-        for table in entry.tables:
-            wanted.setdefault(table, set()).add(entry.key)
-    return tuple(f"{table}: {key}" for table in sorted(wanted) for key in sorted(wanted[table] - store.keys(table)))
+    tables = {table for _, entry in journal.wanted(stage) if entry is not None for table in entry.tables}
+    return tuple(
+        f"{table}: {key}" for table in sorted(tables) for key in journal.absent(stage, table, store.keys(table))
+    )
 
 
 def _again(entry: Entry, retry: Retry, only: frozenset[str]) -> bool:
@@ -222,12 +246,12 @@ class _Run(Generic[T]):
     flushed_at: float = field(default_factory=time.monotonic)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def drive(self, todo: Sequence[_Task[T]], workers: int) -> None:
+    def drive(self, todo: Iterator[_Task[T]], workers: int) -> None:
         """Do what is to be done; raises what stopped it, after saving what was finished."""
         stopped = each(
             lambda task: self._perform(*task),
-            iter(todo),
-            workers=min(workers, len(todo)),
+            todo,
+            workers=workers,
             receive=self._record,
             idle=self._flush_when_due,
             stop=self.stop,

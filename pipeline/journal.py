@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ from pipeline.types import Record
 from sandbox.locks import exclusive
 
 _VERSION = 1
+WINDOW = 500
+"""Wanted items that are looked up at once: what is held of them does not grow with their number."""
 
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS journal (id TEXT NOT NULL);
@@ -36,6 +38,17 @@ CREATE INDEX IF NOT EXISTS items_by_key ON items (key);
 CREATE TABLE IF NOT EXISTS pending (
     number INTEGER PRIMARY KEY, stage TEXT NOT NULL, name TEXT NOT NULL, rows BLOB NOT NULL, sequence INTEGER);
 CREATE TABLE IF NOT EXISTS sequences (stage TEXT PRIMARY KEY, last INTEGER NOT NULL);
+"""
+
+_ASKED = """
+CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
+CREATE TEMP TABLE IF NOT EXISTS present (key TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;
+"""
+"""What one connection asks about. SQLite keeps it in a file of its own that vanishes with the connection."""
+
+_LATEST = """
+items.stage = ?1 AND items.key = wanted.key AND items.attempt =
+    (SELECT max(attempt) FROM items AS attempts WHERE attempts.stage = ?1 AND attempts.key = wanted.key)
 """
 
 
@@ -96,6 +109,7 @@ class Journal:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.executescript(_LAYOUT)
+        self._connection.executescript(_ASKED)
         if self._connection.execute("SELECT count(*) FROM journal").fetchone()[0] == 0:
             self._connection.execute("INSERT INTO journal VALUES (?)", (uuid.uuid4().hex,))
         self._connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -103,9 +117,9 @@ class Journal:
         """Name of this file's numbering: a new journal beside old tables starts a new one."""
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
         with self._thread_lock:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(begin)
             try:
                 yield self._connection
             except BaseException:
@@ -136,37 +150,49 @@ class Journal:
                 [(entry.stage, name, _packed(table)) for name, table in tables.items()],
             )
 
-    def latest(self, stage: str, keys: Sequence[str]) -> dict[str, Entry]:
-        """The last attempt of each of these items, by key; without those never done."""
-        with self._thread_lock:
-            self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY)")
-            self._connection.execute("BEGIN")
-            self._connection.execute("DELETE FROM wanted")
-            self._connection.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((clean_text(k),) for k in keys))
-            self._connection.execute("COMMIT")
-        query = "SELECT items.* FROM items JOIN wanted USING (key) WHERE stage = ? ORDER BY attempt"
-        return {entry.key: entry for entry in self._entries(query, stage)}
+    def want(self, keys: Iterable[str]) -> int:
+        """From now on the questions `wanted` and `absent` are about these items; how many different ones they are."""
+        with self._transaction("BEGIN") as connection:
+            connection.execute("DELETE FROM wanted")
+            connection.executemany(
+                "INSERT OR IGNORE INTO wanted VALUES (?, ?)", ((n, clean_text(key)) for n, key in enumerate(keys))
+            )
+            count: int = connection.execute("SELECT count(*) FROM wanted").fetchone()[0]
+        return count
+
+    def wanted(self, stage: str) -> Iterator[tuple[int, Entry | None]]:
+        """Each wanted item once, by its place among the keys, with its last attempt or None. Recording may go on
+        meanwhile; no more than WINDOW entries are in memory."""
+        query = f"SELECT wanted.number, items.* FROM wanted LEFT JOIN items ON {_LATEST} "
+        query += "WHERE wanted.number > ?2 ORDER BY wanted.number LIMIT ?3"
+        last = -1
+        while True:
+            with self._thread_lock:
+                found = self._connection.execute(query, (stage, last, WINDOW)).fetchall()
+            if not found:
+                return
+            for number, *columns in found:
+                yield number, None if columns[0] is None else _entry(*columns)
+            last = found[-1][0]
+
+    def absent(self, stage: str, table: str, present: Iterable[str]) -> list[str]:
+        """Keys of wanted items whose last attempt has rows in that table, by this journal, and that are not present."""
+        with self._transaction("BEGIN") as connection:
+            connection.execute("DELETE FROM present")
+            connection.executemany("INSERT OR IGNORE INTO present VALUES (?)", ((key,) for key in present))
+            found = connection.execute(
+                f"SELECT wanted.key FROM wanted JOIN items ON {_LATEST} WHERE wanted.key NOT IN present "
+                "AND EXISTS (SELECT 1 FROM json_each(items.tables) WHERE value = ?2) ORDER BY wanted.key",
+                (stage, table),
+            ).fetchall()
+        return [key for (key,) in found]
 
     def find(self, prefix: str) -> list[Entry]:
         """All attempts at items whose key starts so, of any stage, in the order they were started."""
         query = "SELECT * FROM items WHERE substr(key, 1, length(?1)) = ?1 ORDER BY started_at, stage, key, attempt"
-        return self._entries(query, clean_text(prefix))
-
-    def _entries(self, query: str, parameter: str) -> list[Entry]:
         with self._thread_lock:
-            found = self._connection.execute(query, (parameter,)).fetchall()
-        return [
-            Entry(
-                stage=stage,
-                key=key,
-                attempt=attempt,
-                failure=None if failure_class is None else Failure(failure_class=failure_class, reason=reason),
-                started_at=started_at,
-                seconds=seconds,
-                tables=tuple(json.loads(tables)),
-            )
-            for stage, key, attempt, failure_class, reason, started_at, seconds, tables in found
-        ]
+            found = self._connection.execute(query, (clean_text(prefix),)).fetchall()
+        return [_entry(*columns) for columns in found]
 
     def groups(self, stage: str) -> Iterator[Group]:
         """What must go into the tables, oldest first: first what a cut-off flush had numbered, then the rest."""
@@ -214,6 +240,21 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _entry(
+    stage: str,
+    key: str,
+    attempt: int,
+    failure_class: str | None,
+    reason: str,
+    started_at: str,
+    seconds: float,
+    tables: str,
+) -> Entry:
+    """A row of `items`."""
+    failure = None if failure_class is None else Failure(failure_class=failure_class, reason=reason)
+    return Entry(stage, key, attempt, failure, started_at, seconds, tuple(json.loads(tables)))
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -1,7 +1,8 @@
 """The working tables: Delta tables that only grow, one row per item and attempt, written exactly once.
 
 A write carries (app_id, sequence) in its Delta commit, so repeating it after a kill changes nothing. Old files are
-never vacuumed, for a reader or a published version may still name them.
+never vacuumed, for a reader or a published version may still name them. What a write takes of memory does not depend
+on how much was written before: the log has few commits since its last checkpoint, and merging stops at a file size.
 
 Not here: which items are done (journal.py), what the columns are (schemas.py), published versions (snapshots.py).
 """
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 
@@ -24,8 +26,17 @@ from pipeline.schemas import RowInvalid, TableSchema, adapt, table_schema, to_ar
 from sandbox.locks import exclusive
 
 SMALL_FILES = 64
-"""More files below the target size than this are merged."""
-TARGET_BYTES = 64 * 1024 * 1024
+"""More files below half of the target size than this are merged; what merging made is mostly above that."""
+TARGET_BYTES = 16 * 1024 * 1024
+"""A merged file is held in memory until it is whole."""
+KEYS_HELD = 1_000
+LOG_PROPERTIES = {
+    # Every write reads all commits since the last checkpoint.
+    "delta.checkpointInterval": "10",
+    # Statistics are values of rows, kept for each file; no reader of ours asks for them.
+    "delta.dataSkippingNumIndexedCols": "0",
+}
+"""How every table keeps its log; a table that was made before gets them with its next write."""
 
 EMPTY_ATTEMPT = "this attempt has no rows here; it supersedes an earlier one that had"
 """`reason` of the row that stands for an attempt without rows; `current` leaves it out."""
@@ -79,16 +90,21 @@ class Store:
             last = delta.transaction_version(app_id) if delta else None
             if last is not None and last >= sequence:
                 return False
+            if delta and not LOG_PROPERTIES.items() <= delta.metadata().configuration.items():
+                delta.alter.set_table_properties(LOG_PROPERTIES)
             write_deltalake(
-                str(path),
+                delta or str(path),
                 data,
                 mode="append",
                 schema_mode="merge",
+                configuration=LOG_PROPERTIES,
                 writer_properties=_properties(schema),
                 commit_properties=CommitProperties(app_transactions=[Transaction(app_id, sequence)]),
             )
-            _sync_last_commit(path)
-            self._compact(schema, path)
+            # An object that lives on would keep all commits it made.
+            delta = delta or DeltaTable(str(path))
+            _sync_last_commit(delta, path)
+            _compact(delta, schema, path)
         return True
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -97,21 +113,25 @@ class Store:
         Only these columns where some are named, in that order. Raises TableDamaged.
         """
         schema = table_schema(table).of(columns)
-        delta = self._open(table)
-        if delta is None:
-            return schema.arrow.empty_table()
-        with readable(table):
-            stored = {field.name for field in delta.schema().fields}
-            wanted = None if columns is None else [name for name in schema.arrow.names if name in stored]
-            return adapt(schema, delta.to_pyarrow_table(columns=wanted))
+        return pa.concat_tables([schema.arrow.empty_table(), *self._parts(schema, columns is None)])
 
-    def keys(self, table: str) -> set[str]:
-        """The keys of all items that have rows here. Raises TableDamaged."""
-        delta = self._open(table)
-        if delta is None:
-            return set()
-        with readable(table):
-            return set(delta.to_pyarrow_table(columns=["item_key"]).column("item_key").to_pylist())
+    def keys(self, table: str) -> Iterator[str]:
+        """The keys of all rows here, as often as they have rows, without holding them all. Raises TableDamaged."""
+        for file in self.files(table):
+            with readable(table), pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(KEYS_HELD, columns=["item_key"]):
+                    yield from batch.column("item_key").to_pylist()
+
+    def _parts(self, schema: TableSchema, whole: bool) -> Iterator[pa.Table]:
+        """The rows of one file after the other; `whole` refuses files with columns that the schema does not have.
+
+        Not by the table format's own reader: that one reads many files ahead.
+        """
+        for file in self.files(schema.name):
+            with readable(schema.name), pq.ParquetFile(file) as parquet:
+                stored = set(parquet.schema_arrow.names)
+                found = parquet.read(None if whole else [name for name in schema.arrow.names if name in stored])
+            yield adapt(schema, found)
 
     def current(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of the latest attempt of each item, in no particular order; only these columns where some are named.
@@ -139,14 +159,6 @@ class Store:
         path = self.path(table)
         with readable(table):
             return DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
-
-    def _compact(self, schema: TableSchema, path: Path) -> None:
-        """Merge small files, of which every flush adds one. The caller holds the lock."""
-        delta = DeltaTable(str(path))
-        sizes = pa.table(delta.get_add_actions()).column("size_bytes").to_pylist()
-        if sum(size < TARGET_BYTES for size in sizes) > SMALL_FILES:
-            delta.optimize.compact(target_size=TARGET_BYTES, writer_properties=_properties(schema))
-            _sync_last_commit(path)
 
 
 def latest(rows: pa.Table) -> pa.Array:
@@ -177,14 +189,22 @@ def _properties(schema: TableSchema) -> WriterProperties:
     return WriterProperties(compression="ZSTD", max_row_group_size=schema.rows_per_group)
 
 
-def _sync_last_commit(path: Path) -> None:
+def _compact(delta: DeltaTable, schema: TableSchema, path: Path) -> None:
+    """Merge small files, of which every flush adds one. The caller holds the lock."""
+    sizes = pa.table(delta.get_add_actions()).column("size_bytes").to_pylist()
+    if sum(size < TARGET_BYTES // 2 for size in sizes) > SMALL_FILES:
+        delta.optimize.compact(target_size=TARGET_BYTES, writer_properties=_properties(schema))
+        _sync_last_commit(delta, path)
+
+
+def _sync_last_commit(delta: DeltaTable, path: Path) -> None:
     """Put the newest commit on disk: the writer itself only hands it to the page cache."""
     log = path / "_delta_log"
-    commit = log / f"{DeltaTable(str(path)).version():020d}.json"
+    commit = log / f"{delta.version():020d}.json"
     if not commit.is_file():
         raise RowInvalid(f"table {path.name}: commit {commit.name} is missing right after it was written")
-    # Not splitlines(): statistics quote values of the rows, and those may hold U+2028.
     added = [json.loads(line).get("add") for line in commit.read_text().split("\n") if line]
     names = [path / action["path"] for action in added if action]
-    for place in (*names, path, commit, log):
+    checkpoint = [place for place in (commit.with_suffix(".checkpoint.parquet"),) if place.is_file()]
+    for place in (*names, *checkpoint, path, commit, log):
         sync(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from pipeline.batch import Failure, Item, Outcome, Retry, StageReport, run_stage
+from pipeline.batch import Failure, Item, ItemsOnDemand, Outcome, Retry, StageReport, run_stage
 from pipeline.errors import ConfigurationError, InfrastructureFailure
 from pipeline.schemas import Row
 from pipeline.tables import Store
@@ -27,7 +27,7 @@ class Options(Record):
 
 def over_items(
     stage: str,
-    items: Sequence[Item[T]],
+    items: Sequence[Item[T]] | ItemsOnDemand[T],
     work: Callable[[T], Outcome],
     *,
     store: Store,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.attempts import Attempt, Policy, passed_by_policy
-from pipeline.batch import Failure, Item, Outcome, StageReport
+from pipeline.batch import Failure, Item, ItemsOnDemand, Outcome, StageReport
 from pipeline.errors import ItemRejected
 from pipeline.interfaces import environment_of
 from pipeline.llm.protocol import PromptRefused
@@ -47,7 +47,8 @@ def roll_out(
         told: Row = {"instance_id": instance.instance_id, "agent": agent.name, "model": agent.model, "sample": sample}
         return {"trajectories": [told]}
 
-    items = [Item(attempt.trajectory_id, attempt) for attempt in attempts]
+    listed = list(attempts)
+    items = ItemsOnDemand(len(listed), lambda number: Item(listed[number].trajectory_id, listed[number]))
     return over_items("rollout", items, work, store=store, failed_rows=failed_rows, options=options)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.batch import Failure, Item, Outcome, StageReport
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.batch import Failure, Item, ItemsOnDemand, Outcome, StageReport
 from pipeline.rows import trajectory_of, verification_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
@@ -40,7 +43,7 @@ def verify_all(
     A state is discarded when its verdict is on disk, never before, so that a kill costs nothing.
     """
     stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id", "attempt"])
-    attempts = _attempts(stored, {instance.instance_id: instance for instance in instances})
+    attempts = _attempts(stored.light, {instance.instance_id: instance for instance in instances})
 
     def work(attempted: Attempted) -> Outcome:
         trajectory = trajectory_of(stored.row(attempted.number))
@@ -53,8 +56,7 @@ def verify_all(
     def failed_rows(attempted: Attempted, failure: Failure) -> Mapping[str, Sequence[Row]]:
         return {"verifications": [{"trajectory_id": attempted.trajectory_id, "outcome": "error"}]}
 
-    items = [Item(_key(one.trajectory_id, one.attempt), one) for one in attempts]
-    report = over_items("verification", items, work, store=store, failed_rows=failed_rows, options=options)
+    report = over_items("verification", attempts, work, store=store, failed_rows=failed_rows, options=options)
     for reference in backend.states() & judged_states(store):
         backend.discard(reference)
     return report
@@ -81,13 +83,18 @@ def passed_by_doing_nothing(store: Store) -> list[str]:
     )
 
 
-def _attempts(stored: StoredRows, instances: Mapping[str, TaskInstance]) -> list[Attempted]:
-    columns = (column.to_pylist() for column in stored.light.columns)
-    return [
-        Attempted(instances[instance_id], trajectory_id, attempt, number)
-        for number, (trajectory_id, instance_id, attempt) in enumerate(zip(*columns, strict=True))
-        if trajectory_id is not None and instance_id in instances
-    ]
+def _attempts(light: pa.Table, instances: Mapping[str, TaskInstance]) -> ItemsOnDemand[Attempted]:
+    """The attempts at these instances among the stored ones."""
+    at_these = pc.is_in(light.column("instance_id"), pa.array(list(instances), pa.string()))
+    numbers = pc.indices_nonzero(pc.and_(at_these, pc.is_valid(light.column("trajectory_id"))))
+
+    def make(at: int) -> Item[Attempted]:
+        number = numbers[at].as_py()
+        row = light.slice(number, 1).to_pylist()[0]
+        attempted = Attempted(instances[row["instance_id"]], row["trajectory_id"], row["attempt"], number)
+        return Item(_key(attempted.trajectory_id, attempted.attempt), attempted)
+
+    return ItemsOnDemand(len(numbers), make)
 
 
 def _key(trajectory_id: str, attempt: int) -> str:

@@ -13,6 +13,7 @@ import pytest
 from tests.bench import snapshots
 from tests.bench.harbor import export
 from tests.bench.leak import Sample, growth
+from tests.bench.rollout import grown
 from tests.bench.sandbox import Row, figures
 from tests.bench.tasks import TASKS, VERIFIER, Task, image_spec
 from tests.bench.trials import Level
@@ -86,6 +87,12 @@ def test_growth_of_the_driver_is_told_with_its_bound() -> None:
     grown = Sample(trials=1000, memory_mb=97.0, descriptors=920, threads=3)
     assert growth(early, level) == []
     assert [line.split()[0] for line in growth(early, grown)] == ["memory_mb", "descriptors"]
+
+
+def test_the_growth_of_the_rollout_benchmark_is_from_the_warm_up_to_the_most_held() -> None:
+    assert grown([300.0, 340.0, 339.0, 351.5, 345.0]) == 11.5
+    assert grown([300.0, 340.0, 330.0]) == 0.0
+    assert grown([300.0]) == 0.0
 
 
 def test_a_small_version_gives_every_figure(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import pipeline.journal
 from pipeline.errors import ConfigurationError
 from pipeline.journal import Entry, Failure, Journal
 from pipeline.schemas import TABLES, to_arrow
@@ -32,7 +35,8 @@ def test_the_latest_attempt_of_each_wanted_item_is_known_after_reopening(tmp_pat
         journal.record(entry("c"), rows("c"))
         journal.record(entry("a", 1, stage="other"), {})
     with Journal(tmp_path) as journal:
-        assert journal.latest("score", ["a", "b", "never"]) == {"a": entry("a", 2), "b": entry("b", 1, failure)}
+        assert journal.want(["b", "never", "a", "b"]) == 3
+        assert list(journal.wanted("score")) == [(0, entry("b", 1, failure)), (1, None), (2, entry("a", 2))]
 
 
 def test_find_gives_every_attempt_of_every_stage_whose_key_begins_so(tmp_path: Path) -> None:
@@ -81,7 +85,9 @@ def test_rows_of_one_stage_do_not_wait_in_another(tmp_path: Path) -> None:
 def test_text_that_is_not_unicode_is_kept_with_replacements(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.record(entry("k\ud800", 1, Failure(failure_class="unknown", reason="bad \udcff name")), rows("a"))
-        (found,) = journal.latest("score", ["k\ud800"]).values()
+        journal.want(["k\ud800"])
+        ((_, found),) = journal.wanted("score")
+    assert found is not None
     assert found.failure == Failure(failure_class="unknown", reason="bad \ufffd name")
 
 
@@ -105,3 +111,52 @@ def test_every_commit_reaches_the_disk(tmp_path: Path) -> None:
         connection = journal._connection
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_items_are_recorded_while_the_wanted_ones_are_gone_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.journal, "WINDOW", 3)
+    keys = [f"k{number}" for number in range(10)]
+    with Journal(tmp_path) as journal:
+        journal.record(entry("k4"), rows("k4"))
+        journal.want(keys)
+        seen = []
+        for number, found in journal.wanted("score"):
+            seen.append((number, found is not None))
+            if found is None:
+                journal.record(entry(keys[number]), rows(keys[number]))
+        assert seen == [(number, number == 4) for number in range(10)]
+        assert [found for _, found in journal.wanted("score")] == [entry(key) for key in keys]
+
+
+def test_the_keys_that_are_wanted_replace_those_that_were(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        assert journal.want(["a", "b"]) == 2
+        assert journal.want(["b", "c\ud800", "b"]) == 2
+        assert [number for number, _ in journal.wanted("score")] == [0, 1]
+
+
+def test_absent_are_wanted_items_whose_last_attempt_should_be_in_the_table(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for key in ("here", "lost", "unasked"):
+            journal.record(entry(key), rows(key))
+        journal.record(replace(entry("elsewhere"), tables=("scores_of_old",)), {})
+        journal.record(entry("emptied"), rows("emptied"))
+        journal.record(replace(entry("emptied", 2), tables=()), {})
+        journal.want(["never", "lost", "here", "elsewhere", "emptied"])
+        assert journal.absent("score", "scores", ["here", "other"]) == ["lost"]
+        assert journal.absent("score", "scores", iter(["lost", "here", "lost"])) == []
+
+
+def test_a_question_that_breaks_leaves_the_journal_usable(tmp_path: Path) -> None:
+    def broken() -> Iterator[str]:
+        yield "a"
+        raise OSError("a file is gone")
+
+    with Journal(tmp_path) as journal:
+        journal.want(["a"])
+        with pytest.raises(OSError, match="a file is gone"):
+            journal.absent("score", "scores", broken())
+        journal.record(entry("a"), rows("a"))
+        assert journal.absent("score", "scores", []) == ["a"]

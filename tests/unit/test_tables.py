@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 import pipeline.tables
 from pipeline.errors import ConfigurationError
 from pipeline.schemas import TABLES, RowInvalid, to_rows
-from pipeline.tables import EMPTY_ATTEMPT, Store, TableDamaged
+from pipeline.tables import EMPTY_ATTEMPT, LOG_PROPERTIES, Store, TableDamaged
 
 
 @pytest.fixture
@@ -127,9 +127,9 @@ def test_a_table_whose_file_is_gone_says_so_with_its_remedy(store: Store) -> Non
 
 
 def test_the_keys_of_a_table_are_those_of_all_attempts(store: Store) -> None:
-    assert store.keys("scores") == set()
+    assert list(store.keys("scores")) == []
     store.append("scores", [score("a"), score("a", 2), score("b")], app_id="run", sequence=1)
-    assert store.keys("scores") == {"a", "b"}
+    assert sorted(store.keys("scores")) == ["a", "a", "b"]
 
 
 def test_a_text_with_a_line_separator_is_kept(store: Store) -> None:
@@ -148,3 +148,57 @@ def test_columns_that_are_named_are_those_that_come(store: Store) -> None:
     assert store.current("image_builds", ["smoke_ok"]).column_names == ["smoke_ok"]
     with pytest.raises(RowInvalid, match="table scores has no column 'x'"):
         store.current("scores", ["x"])
+
+
+def log_of(store: Store, table: str) -> list[str]:
+    return sorted(path.name for path in (store.path(table) / "_delta_log").iterdir())
+
+
+def test_a_write_never_reads_more_than_ten_commits_of_the_log(store: Store) -> None:
+    for number in range(25):
+        store.append("scores", [score(f"r{number}")], app_id="run", sequence=number)
+        names = log_of(store, "scores")
+        last = max((name for name in names if ".checkpoint." in name), default="")
+        assert sum(name.endswith(".json") and name[:20] > last[:20] for name in names) <= 10
+    assert len(set(store.keys("scores"))) == 25
+
+
+def test_the_log_holds_no_values_of_rows(store: Store) -> None:
+    store.append("scores", [score("a", scorer="a value of a row")], app_id="run", sequence=1)
+    texts = [path.read_text() for path in (store.path("scores") / "_delta_log").glob("*.json")]
+    assert texts and not any("a value of a row" in text for text in texts)
+
+
+def test_a_table_that_was_made_before_gets_its_log_kept_short_with_the_next_write_only(store: Store) -> None:
+    store.path("scores").mkdir(parents=True)
+    write_deltalake(str(store.path("scores")), pa.Table.from_pylist([score("a")], schema=TABLES["scores"].arrow))
+    versions = []
+    for number in range(2):
+        store.append("scores", [score(f"r{number}")], app_id="run", sequence=number)
+        table = DeltaTable(str(store.path("scores")))
+        assert table.metadata().configuration == LOG_PROPERTIES
+        versions.append(table.version())
+    assert versions == [2, 3]
+    assert ids(store.read("scores")) == ["a", "r0", "r1"]
+
+
+def test_files_above_half_of_the_target_are_left_alone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.tables, "SMALL_FILES", 2)
+    for number in range(3):
+        store.append("scores", [score(f"a{number}")], app_id="run", sequence=number)
+    (merged,) = store.files("scores")
+    monkeypatch.setattr(pipeline.tables, "TARGET_BYTES", Path(merged).stat().st_size)
+    for number in range(3, 12):
+        store.append("scores", [score(f"a{number}")], app_id="run", sequence=number)
+    assert merged in store.files("scores")
+    assert sorted(store.keys("scores")) == sorted(f"a{number}" for number in range(12))
+
+
+def test_a_checkpoint_is_on_disk_before_the_write_counts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(pipeline.tables, "sync", lambda path: synced.append(path.name))
+    for number in range(12):
+        store.append("scores", [score(f"r{number}")], app_id="run", sequence=number)
+    written = {name for name in log_of(store, "scores") if name[0] in "0123456789"}
+    assert any(".checkpoint." in name for name in written)
+    assert written <= set(synced)
