@@ -28,6 +28,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.pass_rates import Tally, pass_rates
 from pipeline.rows import instance_of
 from pipeline.schemas import Row, to_rows
+from pipeline.snapshots import SnapshotVersion, batches
 from pipeline.stages.curating import curate
 from pipeline.stages.options import Options
 from pipeline.stages.publishing import publish_kept
@@ -194,11 +195,17 @@ def main() -> None:
                 _add(store, rows, part)
     curate(store, benchmarks(workshop), workshop.host(), options)
     published = publish_kept(store, publication_of(workshop), code_commit=code_commit(), run_id=None)
-    by_policy = {"/".join(policy): group for policy, group in _policies(cells())}
-    result = {policy: figures(group) for policy, group in by_policy.items()}
+    result = {"/".join(policy): figures(group) for policy, group in _policies(cells())}
+    if published is not None:
+        result["snapshot"] = _in(published, model.name)
     (EXPERIMENT / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-    console.print(f"snapshot: {published.name} {published.version}" if published else "no verified attempt")
     print(json.dumps(result))
+
+
+def _in(version: SnapshotVersion, model: str) -> dict[str, object]:
+    """Rows of this model that the version of the data folder holds."""
+    rows = [name for batch in batches(version.path, ["model"]) for name in batch.column("model").to_pylist()]
+    return {"version": f"{version.name}@{version.version}", "sha256": version.sha256, "rows": rows.count(model)}
 
 
 def _policies(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str, str], list[Mapping[str, Any]]]]:
