@@ -12,13 +12,13 @@ run-domains:
 	infra/bootstrap.sh run
 	.venv/bin/touchstone run --streams domains $(ARGS)
 
-# With attempts of a small model that runs here; LLM=FILE takes the weights of a GGUF file. For a model behind an address
-# of its own: `make serve`, or [model] in touchstone.toml, and `touchstone run --agents bash`.
+# One package of each language, with attempts of a small model that runs here; LLM=FILE takes the weights of a GGUF file.
+# For a model behind an address of its own: `make serve`, or [model] in touchstone.toml, and `touchstone run --agents bash`.
 LLM = smollm2
 run-llm:
 	infra/bootstrap.sh local
-	.venv/bin/touchstone run --streams languages --limit 3 --agents oracle,noop,bash --local-model $(LLM) \
-		--difficulty easy --samples 2 --max-steps 12 $(ARGS)
+	.venv/bin/touchstone run --streams languages --limit 1 --agents oracle,noop,bash --local-model $(LLM) \
+		--difficulty easy --samples 4 --max-steps 6 $(ARGS)
 
 # vLLM in the foreground; ARGS="MODEL [--cpu]".
 serve:
