@@ -11,14 +11,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
 from pipeline.checkout import Tree
 from pipeline.scoring.dockerfile_facts import dockerfile_facts
 from pipeline.scoring.file_quality import FileQuality, judge
-from pipeline.scoring.manifest_facts import MAX_READ, manifest_facts, nearest, text_of
+from pipeline.scoring.manifest_facts import MAX_READ, manifest_facts, text_of
 from pipeline.scoring.signals import BUILD_FILES, CI, EXTENSIONS, LOCK_FILES, signals_of
 from pipeline.types import LANGUAGES, Checkout, Repository
 
@@ -28,7 +28,7 @@ VERSION = "features@1"
 _Part = Literal["sources", "build", "scripts", "tests"]
 _MAX_FILES: Mapping[_Part, int] = {"sources": 40, "build": 12, "scripts": 10, "tests": 10}
 """Files of each part whose quality is judged: those near the root, larger ones first."""
-_MAX_JUDGED = 100_000
+_MAX_JUDGED = 200_000
 """Larger files are generated or data, and a beginning alone would look cut."""
 
 _ASIDE = re.compile(r"(^|/)(vendor|third_?party|node_modules|external|deps)/", re.IGNORECASE)
@@ -66,9 +66,8 @@ _MAIN = re.compile(
     rb"\bint\s+main\s*\(|^package main\b|\bpublic static void main\b|__name__\s*==\s*['\"]__main__", re.M
 )
 _WINDOWS = re.compile(rb"#\s*include\s*<(?:windows|winsock2|tchar|conio)\.h>", re.I)
-_TESTED_ENDINGS = frozenset(
-    {".png", ".jpg", ".gif", ".pdf", ".zip", ".jar", ".so", ".dll", ".exe", ".bin", ".woff", ".ttf"}
-)
+_BINARY = (".png", ".jpg", ".gif", ".pdf", ".zip", ".jar", ".so", ".dll", ".exe", ".bin", ".woff", ".ttf")
+_OF_THE_SYSTEM = (b"sys/", b"netinet/", b"arpa/", b"bits/")
 
 
 def metadata_features(repository: Repository, checkout: Checkout) -> dict[str, float]:
@@ -97,8 +96,8 @@ def features_of(repository: Repository, checkout: Checkout, tree_path: Path) -> 
 
 
 def _tamed(value: float) -> float:
-    """Counts as their logarithm: the step from 0 to 1 says more than that from 50 to 51. Shares stay nearly as they are."""
-    return math.log1p(value)
+    """Counts above 1 as their logarithm: the step from 0 to 1 says more than that from 50 to 51."""
+    return math.log1p(value) if value > 1.0 else value
 
 
 def _parts(tree: Tree, repository: Repository) -> dict[_Part, list[str]]:
@@ -133,14 +132,10 @@ def _of_paths(tree: Tree, repository: Repository, parts: Mapping[_Part, list[str
         "vendored_share": sum(_ASIDE.search(name) is not None for name in names) / len(names) if names else 0.0,
         "max_depth": float(max(depths)),
         "mean_depth": fmean(depths),
-        "binary_share": _binary_share(names),
+        "binary_share": sum(name.lower().endswith(_BINARY) for name in names) / max(1, len(names)),
         "root_files": math.log1p(sum("/" not in name for name in names)),
     }
     return found
-
-
-def _binary_share(names: list[str]) -> float:
-    return sum(PurePosixPath(name).suffix.lower() in _TESTED_ENDINGS for name in names) / len(names) if names else 0.0
 
 
 def _of_texts(tree: Tree) -> dict[str, float]:
@@ -174,9 +169,7 @@ def _of_sources(tree: Tree, names: list[str]) -> dict[str, float]:
         programs += _MAIN.search(text) is not None
         cgo += b'\nimport "C"' in text
         foreign.update(path for path in _INCLUDE.findall(text) if path.decode().rpartition("/")[2] not in own)
-    of_libraries = [
-        path for path in foreign if b"/" in path and not path.startswith((b"sys/", b"netinet/", b"arpa/", b"bits/"))
-    ]
+    of_libraries = [path for path in foreign if b"/" in path and not path.startswith(_OF_THE_SYSTEM)]
     return {
         "foreign_headers": math.log1p(len(foreign)),
         "library_headers": math.log1p(len(of_libraries)),
@@ -207,6 +200,3 @@ def _judged(tree: Tree, names: list[str], most: int) -> Iterator[FileQuality]:
     for name in [name for name in names if 0 < tree.files[name] <= _MAX_JUDGED][:most]:
         text = tree.read(name, max_bytes=_MAX_JUDGED).decode("utf-8", "replace")
         yield judge(name, text)
-
-
-__all__ = ["VERSION", "features_of", "metadata_features", "nearest"]

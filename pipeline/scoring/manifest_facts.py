@@ -21,16 +21,17 @@ _NATIVE_NODE = re.compile(
     r"^(?:node-gyp|node-sass|bcrypt|sqlite3|canvas|sharp|grpc|fibers|leveldown|nan|node-pre-gyp)$"
 )
 _BROWSER_NODE = re.compile(r"^(?:puppeteer|phantomjs.*|electron|cypress|playwright.*|chromedriver|nightmare)$")
-_SCM = re.compile(
-    r"setuptools[_-]scm|versioneer|hatch-vcs|pdm-scm|setuptools[_-]git|\bpbr\b|git describe|git rev-parse"
-)
+_OF_GIT = r"git describe|git rev-parse"
+_SCM = re.compile(rf"setuptools[_-]scm|versioneer|hatch-vcs|pdm-scm|setuptools[_-]git|\bpbr\b|{_OF_GIT}")
 _NATIVE_PYTHON = re.compile(
     r"ext_modules|\bExtension\(|cythonize|pybind11|maturin|setuptools[_-]rust|cffi_modules|scikit-build"
 )
 _OLD_PYTHON = re.compile(
     r"\bpkg_resources\b|\bfrom distutils|\bimport (?:imp|distutils|urllib2|ConfigParser)\b|use_2to3|basestring"
 )
-_BACKENDS = {"setuptools": "setuptools", "poetry": "poetry", "hatchling": "hatch", "flit": "flit", "pdm": "pdm"}
+_QUOTED = re.compile(r"['\"]([A-Za-z][\w.-]*(?:\[\w+\])?\s*(?:[<>=!~][^'\"]*)?)['\"]")
+_JAVA_SOURCE = re.compile(r"(?:<source>|<maven\.compiler\.source>|sourceCompatibility\s*=?\s*['\"]?)(?:1\.)?(\d{1,2})")
+_GRADLE_DEPENDENCY = re.compile(r"^\s*(?:implementation|compile|api|testCompile)\b", re.M)
 _FETCHES = re.compile(r"FetchContent|ExternalProject_Add|\bgit clone\b|\bcurl\s|\bwget\s|file\(DOWNLOAD|CPMAddPackage")
 _REQUIRED = re.compile(
     r"find_package\s*\([^)]*REQUIRED|pkg_check_modules|PKG_CHECK_MODULES|AC_CHECK_LIB|AC_SEARCH_LIBS|dependency\s*\(",
@@ -127,11 +128,10 @@ def _python(tree: Tree) -> dict[str, float]:
     wanted += [f"{name}{version}" for name, version in _table(poetry.get("dependencies")).items() if name != "python"]
     wanted += _requirements(text_of(tree, nearest(tree, "requirements.txt")))
     if "install_requires" in setup:
-        wanted += re.findall(
-            r"['\"]([A-Za-z][\w.-]*(?:\[\w+\])?\s*(?:[<>=!~][^'\"]*)?)['\"]",
-            setup.partition("install_requires")[2][:2000],
-        )
-    backend = str(_table(project.get("build-system")).get("build-backend", "setuptools" if setup.strip() else ""))
+        # A list in setup.py ends with its bracket; in setup.cfg what follows are words as well.
+        wanted += _QUOTED.findall(setup.partition("install_requires")[2].partition("]")[0][:4000])
+    usual = "setuptools" if setup.strip() else ""
+    backend = str(_table(project.get("build-system")).get("build-backend", usual))
     whole = project_text + setup
     return {
         "py_dependencies": float(len(wanted)),
@@ -176,12 +176,8 @@ def _php(tree: Tree) -> dict[str, float]:
 def _jvm(tree: Tree) -> dict[str, float]:
     pom = text_of(tree, nearest(tree, "pom.xml"))
     gradle = text_of(tree, nearest(tree, "build.gradle") or nearest(tree, "build.gradle.kts"))
-    source = re.search(
-        r"(?:<source>|<maven\.compiler\.source>|sourceCompatibility\s*=?\s*['\"]?)(?:1\.)?(\d{1,2})", pom + gradle
-    )
-    dependencies = pom.count("<dependency>") + len(
-        re.findall(r"^\s*(?:implementation|compile|api|testCompile)\b", gradle, re.M)
-    )
+    source = _JAVA_SOURCE.search(pom + gradle)
+    dependencies = pom.count("<dependency>") + len(_GRADLE_DEPENDENCY.findall(gradle))
     return {
         "jvm_dependencies": float(dependencies),
         "jvm_modules": float(pom.count("<module>")),
@@ -198,7 +194,7 @@ def _c(tree: Tree) -> dict[str, float]:
     return {
         "c_required": float(len(_REQUIRED.findall(text))),
         "c_fetches": float(len(_FETCHES.findall(text))),
-        "c_version_from_git": float(re.search(r"git describe|git rev-parse|GIT_EXECUTABLE", text) is not None),
+        "c_version_from_git": float(re.search(rf"{_OF_GIT}|GIT_EXECUTABLE", text) is not None),
     }
 
 

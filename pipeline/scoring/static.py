@@ -165,6 +165,8 @@ def _exists(path: str, tree: Tree) -> bool:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
+    except RecursionError:
+        return False
     except ValueError:
         return len(text) >= _MAX_READ  # cut, so nothing is known
     return True
