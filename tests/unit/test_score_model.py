@@ -17,7 +17,7 @@ from pipeline.types import Repository
 from tests.unit.stored_trees import stored
 from training.methods.score_model import ScoreModelConfig, TooFewLabels, fit, split, train
 
-CONFIG = ScoreModelConfig()
+CONFIG = ScoreModelConfig(penalties=(0.01, 0.1, 1.0))
 FILES = {"setup.py": "from setuptools import setup\n\nsetup()\n", "x.py": "import sys\n\nprint(sys.argv)\n"}
 
 

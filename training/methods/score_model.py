@@ -143,7 +143,7 @@ class _Fit:
             means = np.nan_to_num(np.nanmean(values, axis=0))
             deviations = np.nan_to_num(np.nanstd(values, axis=0))
         scales = np.where(deviations > _LEAST_SCALE, deviations, 1.0)
-        model = LogisticRegression(C=penalty, max_iter=2000)
+        model = LogisticRegression(C=penalty, solver="newton-cholesky", max_iter=200)
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             model.fit(_standardised(values, means, scales), labels, sample_weight=weights)
@@ -218,7 +218,7 @@ def _loss(odds: Floats, labels: NDArray[np.bool_], weights: Floats) -> float:
 def _calibration(odds: Floats, labels: NDArray[np.bool_], weights: Floats) -> tuple[float, float]:
     """Slope and offset; a slope that is not above 0 would turn the order around, and the order is the model's."""
     spread = float(odds.std()) or 1.0
-    model = LogisticRegression(C=_SLOPE_PENALTY, max_iter=2000).fit(
+    model = LogisticRegression(C=_SLOPE_PENALTY, solver="newton-cholesky", max_iter=200).fit(
         (odds / spread)[:, None], labels, sample_weight=weights
     )
     slope = float(model.coef_[0][0]) / spread
