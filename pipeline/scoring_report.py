@@ -106,47 +106,41 @@ def held_out_report(rows: Sequence[HeldOut]) -> HeldOutReport:
     """All figures of some held-out rows, at least one."""
     found = np.array([row.label for row in rows])
     told = np.array([row.probability for row in rows])
-    owners = [row.owner for row in rows]
+    counts = metrics.resamples([row.owner for row in rows])
     table = metrics.calibration(found, told)
     lift = metrics.lift(found, told, BUDGET)
-    spread = _lift_interval(owners, found, told, BUDGET, lift) if lift is not None else None
+    spread = metrics.interval(lift, metrics.lifts(counts, found, told, BUDGET)) if lift is not None else None
     area = metrics.auc(found, told)
     return HeldOutReport(
         n=len(rows),
-        owners=len(set(owners)),
+        owners=len({row.owner for row in rows}),
         base_rate=round(float(found.mean()), 4),
         auc=_rounded(area),
-        auc_interval=metrics.interval(owners, lambda at: metrics.auc(found[at], told[at]), area)
-        if area is not None
-        else None,
+        auc_interval=None if area is None else metrics.interval(area, metrics.aucs(counts, found, told)),
         calibration_error=_rounded(metrics.calibration_error(table)),
         calibration=tuple(table),
         lift_at_20=_rounded(lift),
         lift_interval=(spread.low, spread.high) if spread else None,
         best_possible_lift=_rounded(metrics.best_lift(found, BUDGET)),
-        vs_heuristics=_heuristics(rows, found, told, owners) if lift is not None else {},
-        budgets=tuple(_at_budget(share, owners, found, told) for share in BUDGETS) if lift is not None else (),
+        vs_heuristics={} if lift is None else _heuristics(rows, found, told, counts),
+        budgets=() if lift is None else tuple(_at_budget(share, found, told, counts) for share in BUDGETS),
         thresholds=tuple(_thresholds(rows)),
     )
 
 
-def _at_budget(share: float, owners: Sequence[str], found: Labels, told: Floats) -> AtBudget:
-    k = metrics.budget_of(len(found), share)
+def _at_budget(share: float, found: Labels, told: Floats, counts: Floats) -> AtBudget:
+    builds = metrics.budget_of(len(found), share)
     lift = metrics.lift(found, told, share)
     assert lift is not None  # asked only where there is a success
     return AtBudget(
         share=share,
-        builds=k,
-        success_rate=round(metrics.successes_at(found, told, k) / k, 4),
-        lift=_lift_interval(owners, found, told, share, lift),
+        builds=builds,
+        success_rate=round(metrics.successes_at(found, told, share) / builds, 4),
+        lift=metrics.interval(lift, metrics.lifts(counts, found, told, share)),
     )
 
 
-def _lift_interval(owners: Sequence[str], found: Labels, told: Floats, share: float, lift: float) -> Interval:
-    return metrics.interval(owners, lambda at: metrics.lift(found[at], told[at], share), lift)
-
-
-def _heuristics(rows: Sequence[HeldOut], found: Labels, told: Floats, owners: Sequence[str]) -> dict[str, Heuristic]:
+def _heuristics(rows: Sequence[HeldOut], found: Labels, told: Floats, counts: Floats) -> dict[str, Heuristic]:
     """At random, by size in both directions, by recency, and by stars where every row has some."""
     times = sorted({row.time for row in rows})
     orders: dict[str, Floats] = {
@@ -158,20 +152,17 @@ def _heuristics(rows: Sequence[HeldOut], found: Labels, told: Floats, owners: Se
         orders["newest"] = np.array([float(times.index(row.time)) for row in rows])
     if all(row.stars is not None for row in rows):
         orders["stars"] = np.array([row.stars or 0.0 for row in rows])
-    return {name: _against(order, found, told, owners) for name, order in orders.items()}
+    own = metrics.lifts(counts, found, told, BUDGET)
+    return {name: _against(order, found, told, counts, own) for name, order in orders.items()}
 
 
-def _against(order: Floats, found: Labels, told: Floats, owners: Sequence[str]) -> Heuristic:
+def _against(order: Floats, found: Labels, told: Floats, counts: Floats, own_lifts: Floats) -> Heuristic:
     own, other = metrics.lift(found, told, BUDGET), metrics.lift(found, order, BUDGET)
     assert own is not None and other is not None  # asked only where there is a success
-
-    def advantage(at: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> float | None:
-        one, another = metrics.lift(found[at], told[at], BUDGET), metrics.lift(found[at], order[at], BUDGET)
-        return None if one is None or another is None else one - another
-
+    lifts = metrics.lifts(counts, found, order, BUDGET)
     return Heuristic(
-        lift_at_20=_lift_interval(owners, found, order, BUDGET, other),
-        advantage=metrics.interval(owners, advantage, own - other),
+        lift_at_20=metrics.interval(other, lifts),
+        advantage=metrics.interval(own - other, own_lifts - lifts),
         auc=_rounded(metrics.auc(found, order)),
     )
 

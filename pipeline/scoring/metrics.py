@@ -1,6 +1,7 @@
 """How well scores order and foretell: plain arithmetic over labels and scores, with bootstrap intervals.
 
-Arrays are of equal length, one entry per repository; a label is True for a success. Where the rows come from is in
+Arrays have one entry per repository; a label is True for a success. `counts`, of shape (resamples, repositories), says
+how often each is in each resample; figures over resamples are nan where there are none. Where the rows come from is in
 scoring_report.py.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from pipeline.types import Record
 Labels = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-RESAMPLES = 1000
+RESAMPLES = 2000
 
 
 class Interval(Record):
@@ -39,11 +40,16 @@ class CalibrationBin(Record):
 
 def auc(labels: Labels, scores: Floats) -> float | None:
     """How likely a success has a higher score than a failure, ties counting half. None without one of both."""
-    wins, losses = scores[labels], scores[~labels]
-    if not len(wins) or not len(losses):
-        return None
-    above = (wins[:, None] > losses[None, :]).mean() + 0.5 * (wins[:, None] == losses[None, :]).mean()
-    return float(above)
+    return _single(aucs(_each_once(labels), labels, scores))
+
+
+def aucs(counts: Floats, labels: Labels, scores: Floats) -> Floats:
+    """`auc` of each resample."""
+    wins, losses = _by_score(counts * labels, scores), _by_score(counts * ~labels, scores)
+    # In the order of falling scores: losses that are not passed yet are below.
+    below = losses[:, ::-1].cumsum(axis=1)[:, ::-1] - losses
+    pairs = wins.sum(axis=1) * losses.sum(axis=1)
+    return _divided((wins * (below + 0.5 * losses)).sum(axis=1), pairs)
 
 
 def calibration(labels: Labels, probabilities: Floats, bins: int = 5) -> list[CalibrationBin]:
@@ -66,51 +72,46 @@ def calibration_error(table: Sequence[CalibrationBin]) -> float | None:
     return sum(one.n * abs(one.foretold - one.came) for one in table) / n if n else None
 
 
-def successes_at(labels: Labels, scores: Floats, k: int) -> float:
-    """Expected successes among the `k` best, where ties at the border are drawn at random."""
-    if k <= 0:
-        return 0.0
-    border = np.sort(scores)[::-1][min(k, len(scores)) - 1]
-    above, at = scores > border, scores == border
-    places = min(k, len(scores)) - int(above.sum())
-    return float(labels[above].sum() + places * labels[at].mean())
-
-
 def budget_of(n: int, share: float) -> int:
     """How many builds a share of `n` pays for, at least one; 0 of nothing."""
     return min(n, max(1, math.floor(n * share + 1e-9)))
 
 
+def successes_at(labels: Labels, scores: Floats, share: float) -> float:
+    """Expected successes among the best `share`, where ties at the border are drawn at random."""
+    return float(_successes(_each_once(labels), labels, scores, share)[0]) if len(labels) else 0.0
+
+
 def lift(labels: Labels, scores: Floats, share: float) -> float | None:
     """Success rate of the best `share`, as a multiple of that of all. None without a success."""
-    k = budget_of(len(labels), share)
-    return successes_at(labels, scores, k) / k / float(labels.mean()) if k and labels.any() else None
+    return _single(lifts(_each_once(labels), labels, scores, share))
+
+
+def lifts(counts: Floats, labels: Labels, scores: Floats, share: float) -> Floats:
+    """`lift` of each resample."""
+    n = counts.sum(axis=1)
+    rate = _divided((counts * labels).sum(axis=1), n)
+    return _divided(_successes(counts, labels, scores, share), _budgets(n, share) * rate)
 
 
 def best_lift(labels: Labels, share: float) -> float | None:
     """The lift of a scorer that knows everything: min(1 / base rate, n / k). None without a success."""
-    k = budget_of(len(labels), share)
-    return min(k, int(labels.sum())) / k / float(labels.mean()) if k and labels.any() else None
+    return lift(labels, labels.astype(float), share)
 
 
-def interval(
-    owners: Sequence[str], figure: Callable[[NDArray[np.int64]], float | None], value: float, seed: int = 0
-) -> Interval:
-    """Percentile bootstrap over owners: rows of one owner are no independent evidence.
-
-    `figure` takes the indices of a resample; those for which it is None (no success drawn) are left out.
-    """
-    rows: dict[str, list[int]] = {}
-    for number, owner in enumerate(owners):
-        rows.setdefault(owner, []).append(number)
-    groups = [np.array(numbers) for numbers in rows.values()]
+def resamples(owners: Sequence[str], seed: int = 0) -> Floats:
+    """Bootstrap over owners: rows of one owner are no independent evidence. Shape (RESAMPLES, rows)."""
+    names = sorted(set(owners))
+    of_owner = np.array([names.index(owner) for owner in owners], dtype=np.int64)
     draw = np.random.default_rng(seed)
-    found = []
-    for _ in range(RESAMPLES):
-        chosen = draw.integers(0, len(groups), len(groups))
-        if (one := figure(np.concatenate([groups[number] for number in chosen]))) is not None:
-            found.append(one)
-    low, high = np.percentile(found, [2.5, 97.5]) if found else (value, value)
+    drawn = draw.multinomial(len(names), np.full(len(names), 1.0 / len(names)), size=RESAMPLES)
+    return drawn[:, of_owner].astype(float)
+
+
+def interval(value: float, figures: Floats) -> Interval:
+    """The value with the percentiles of its figures over resamples."""
+    found = figures[~np.isnan(figures)]
+    low, high = np.percentile(found, [2.5, 97.5]) if len(found) else (value, value)
     return Interval(value=round(value, 4), low=round(float(low), 4), high=round(float(high), 4))
 
 
@@ -119,3 +120,34 @@ def entropy(names: Iterable[str]) -> float:
     counts = Counter(names)
     n = counts.total()
     return sum(-count / n * math.log2(count / n) for count in counts.values()) if n else 0.0
+
+
+def _each_once(labels: Labels) -> Floats:
+    return np.ones((1, len(labels)))
+
+
+def _single(figures: Floats) -> float | None:
+    return None if np.isnan(figures[0]) else float(figures[0])
+
+
+def _by_score(counts: Floats, scores: Floats) -> Floats:
+    """Sums over rows of one score, in the order of falling scores."""
+    _, group = np.unique(-scores, return_inverse=True)
+    sums = np.zeros((counts.shape[0], int(group.max(initial=-1)) + 1))
+    np.add.at(sums.T, group, counts.T)
+    return sums
+
+
+def _budgets(n: Floats, share: float) -> Floats:
+    return np.minimum(n, np.maximum(1.0, np.floor(n * share + 1e-9)))
+
+
+def _successes(counts: Floats, labels: Labels, scores: Floats, share: float) -> Floats:
+    rows, wins = _by_score(counts, scores), _by_score(counts * labels, scores)
+    before = rows.cumsum(axis=1) - rows
+    taken = np.clip(_budgets(counts.sum(axis=1), share)[:, None] - before, 0.0, rows)
+    return np.where(rows > 0, wins * taken / np.where(rows > 0, rows, 1.0), 0.0).sum(axis=1)
+
+
+def _divided(above: Floats, below: Floats) -> Floats:
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
