@@ -146,7 +146,8 @@ def _successes(counts: Floats, labels: Labels, scores: Floats, share: float) -> 
     rows, wins = _by_score(counts, scores), _by_score(counts * labels, scores)
     before = rows.cumsum(axis=1) - rows
     taken = np.clip(_budgets(counts.sum(axis=1), share)[:, None] - before, 0.0, rows)
-    return np.where(rows > 0, wins * taken / np.where(rows > 0, rows, 1.0), 0.0).sum(axis=1)
+    successes: Floats = np.where(rows > 0, wins * taken / np.where(rows > 0, rows, 1.0), 0.0).sum(axis=1)
+    return successes
 
 
 def _divided(above: Floats, below: Floats) -> Floats:
