@@ -50,14 +50,14 @@ def exploring(value: float, share: float, seed: int = 0) -> ExploringScorer:
     return ExploringScorer(Fixed(value), ExplorationConfig(threshold=0.5, exploration=share, exploration_seed=seed))
 
 
-def all_scores(scorer: ExploringScorer, count: int = 2000) -> list[Score]:
+def all_scores(scorer: ExploringScorer, count: int = 1000) -> list[Score]:
     return [scorer.score(*fetched(number), Path()) for number in range(count)]
 
 
 def test_the_share_of_those_under_the_threshold_is_kept_with_its_propensity() -> None:
     found = all_scores(exploring(0.1, 0.1))
     chosen = [one for one in found if one.kept]
-    assert len(chosen) == pytest.approx(200, abs=45)
+    assert len(chosen) == pytest.approx(100, abs=35)
     assert all(one.explored for one in chosen)
     assert {one.propensity for one in found} == {0.1}
 
@@ -73,7 +73,7 @@ def test_without_exploration_nothing_under_the_threshold_is_kept() -> None:
 
 def test_a_rerun_chooses_the_same_and_another_seed_others() -> None:
     first, again, other = (
-        {one.repository_id for one in all_scores(exploring(0.1, 0.2, seed)) if one.kept} for seed in (0, 0, 1)
+        {one.repository_id for one in all_scores(exploring(0.1, 0.2, seed), 300) if one.kept} for seed in (0, 0, 1)
     )
     assert first == again
     assert len(first & other) < len(first) / 2
