@@ -254,7 +254,7 @@ def _copied(step: str) -> _Copy | None:
     rest = match[2].strip()
     try:
         words = json.loads(rest) if rest.startswith("[") else rest.split()
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None  # The builder will say what is wrong with it.
     if len(words) < 2 or not all(isinstance(word, str) for word in words):
         return None

@@ -216,7 +216,7 @@ def _of_composer(tree: Tree) -> set[str]:
     """Extensions and libraries of PHP as Debian calls them, and its test runner where there is a use for it."""
     try:
         composer = json.loads(text_of(tree, "composer.json") or "{}")
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         composer = {}
     wanted: dict[str, str] = {}
     for section in ("require", "require-dev"):

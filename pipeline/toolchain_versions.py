@@ -72,7 +72,7 @@ def _java(tree: Tree) -> str | None:
 def _node(package_json: str) -> str | None:
     try:
         description = json.loads(package_json or "{}")
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     engines = description.get("engines") if isinstance(description, dict) else None
     wanted = str(engines.get("node", "")) if isinstance(engines, dict) else ""

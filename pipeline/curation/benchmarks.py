@@ -89,7 +89,7 @@ def _instruction(folder: Path) -> str:
     try:
         described = yaml.safe_load(_text(folder / "task.yaml"))
         instruction = described["instruction"]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+    except (yaml.YAMLError, RecursionError, KeyError, TypeError) as error:
         raise ConfigurationError(f"benchmarks: {folder} has no instruction that can be read: {error}") from error
     return str(instruction)
 

@@ -71,7 +71,7 @@ def masked_code(text: str) -> list[str]:
     try:
         tree = ast.parse(text)
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (SyntaxError, ValueError, tokenize.TokenError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return masked_prose(text)
     spans = list(_literal_spans(tree))
     words: list[str] = []

@@ -128,7 +128,7 @@ def _named(files: Mapping[str, bytes]) -> dict[str, str | None]:
 def _package_json(text: str) -> str | None:
     try:
         package = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     said = package.get("license") if isinstance(package, dict) else None
     return said if isinstance(said, str) else None
@@ -137,7 +137,7 @@ def _package_json(text: str) -> str | None:
 def _pyproject(text: str) -> str | None:
     try:
         said = tomllib.loads(text).get("project", {}).get("license")
-    except (tomllib.TOMLDecodeError, AttributeError):
+    except (tomllib.TOMLDecodeError, RecursionError, AttributeError):
         return None
     if isinstance(said, dict):
         said = said.get("text")

@@ -87,7 +87,7 @@ def classify(path: str, content: bytes) -> Kind:
 def _loads(text: str) -> Json:
     try:
         return cast(Json, json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -249,7 +249,7 @@ def php_autoload(tree: Tree) -> str | None:
         return None
     try:
         loading: Mapping[str, Mapping[str, object]] = json.loads(tree.text("composer.json")).get("autoload", {})
-    except (ValueError, AttributeError):
+    except (ValueError, RecursionError, AttributeError):
         return None
     names = [name for kind in ("psr-4", "psr-0") for name in loading.get(kind, {})]
     return names[0].rstrip("\\").replace("\\", "/") + "/autoload.php" if names else None
@@ -261,7 +261,7 @@ def package_name(tree: Tree) -> str:
         return ""
     try:
         return str(json.loads(tree.text("package.json")).get("name", ""))
-    except ValueError:
+    except (ValueError, RecursionError, AttributeError):
         return ""
 
 

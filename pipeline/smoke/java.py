@@ -26,7 +26,7 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
     answer = subject.ask(f"python3 {subject.probe('jars.py')} {shlex.quote(subject.workdir)}")
     try:
         found = json.loads(answer or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     for jar in found.get("programs", [])[:2]:
         yield from programs(f"java -jar {shlex.quote(jar)}")

@@ -41,7 +41,7 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
     answer = subject.ask(f"python3 {subject.probe('libraries.py')} {shlex.quote(subject.workdir)}")
     try:
         found = json.loads(answer or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     libraries = sorted(found.get("libraries", []), key=lambda path: _library_likeness(subject, path))
     installed = sorted(found.get("headers", []), key=lambda pair: (_header_likeness(subject, pair[1]), len(pair[1])))

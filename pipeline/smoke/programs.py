@@ -120,7 +120,7 @@ def _words(text: str) -> list[str]:
     text = text.strip()
     try:
         words = json.loads(text) if text.startswith("[") else shlex.split(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     if not all(isinstance(word, str) for word in words) or {"&&", "||", ";", "|"}.intersection(words):
         return []

@@ -57,7 +57,7 @@ def _installed(subject: Subject) -> tuple[str | None, list[tuple[list[str], list
         first = first or interpreter
         try:
             listed = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # more distributions than an output may hold
         own = [one for one in listed if one["local"] or (plain(one["name"]) in wanted - _TOOLS)]
         if own:

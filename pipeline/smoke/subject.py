@@ -105,7 +105,7 @@ class Subject:
         """The JSON object in a file of the tree; empty when it holds none."""
         try:
             found = json.loads(self.text(name))
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -47,7 +47,7 @@ def read(tree: Tree) -> TaskFolder:
         if {COMMANDS, EXPECTED} <= set(tree.files) and "verifier_sha256" in metadata:
             return _own(tree, metadata)
         return _foreign(tree, settings, metadata)
-    except (ValidationError, KeyError, TypeError, ValueError) as error:
+    except (ValidationError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ItemRejected("unreadable", f"{SETTINGS}: {str(error).splitlines()[0]}") from error
 
 
@@ -128,7 +128,7 @@ def _image(tree: Tree, environment: Mapping[str, Any], agent: Mapping[str, Any])
 def _settings(tree: Tree) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text_of(tree, SETTINGS))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ItemRejected("unreadable", f"{SETTINGS} is no TOML: {error}") from error
 
 

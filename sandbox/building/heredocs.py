@@ -59,7 +59,7 @@ def _learn(scope: _Scope, step: Instruction) -> None:
     if step.word == "SHELL":
         try:
             scope.shell = tuple(map(str, json.loads(match[2])))
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             return  # The builder will say what is wrong with it.
     elif step.word in ("ENV", "ARG"):
         pairs = _PAIR.findall(match[2])
