@@ -66,7 +66,7 @@ class Files:
         chance.shuffle(families)
         made = 0
         for family in families:
-            if made == self._config.max_tasks or not names:
+            if made == self._config.max_tasks:
                 return
             for name in names:
                 material = Material(

@@ -155,6 +155,13 @@ def test_what_gives_no_task_is_a_row_with_its_reason(rows: list[InstanceRow], be
     assert row.reason
 
 
+def test_texts_of_the_repository_become_easy_tasks(rows: list[InstanceRow]) -> None:
+    made = [row for row in rows if row.instance is not None and row.instance.generator == "files"]
+    assert [row.document for row in made] == ["README.md"], "the only file of some lines"
+    assert all(row.admitted for row in made), [row.reason for row in made]
+    assert [row.reason for row in rows if row.failure_class == "no_text_file"]
+
+
 def test_nothing_of_admission_stays_in_the_engine(rows: list[InstanceRow], client: docker.DockerClient) -> None:
     names = [tag for image in client.api.images() for tag in image["RepoTags"] or ()]
     assert not [name for name in names if "admission-" in name]
