@@ -165,7 +165,9 @@ def _drawn(title: str, height: float, draw: Callable[[Axes], None]) -> bytes:
 
 
 def _png(figure: Figure) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     buffer = io.BytesIO()
-    # Which program drew it would change with every release.
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    # `savefig` would draw all of it twice, and name the program that drew, which changes with every release.
+    FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
