@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.dataset_card.content import percent
 from pipeline.exports.html.marks import visible_text
@@ -168,6 +168,7 @@ def _png(figure: Figure) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     buffer = io.BytesIO()
-    # `savefig` would draw all of it twice, and name the program that drew, which changes with every release.
-    FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+    canvas: Any = FigureCanvasAgg(figure)  # its class has no types
+    # `savefig` would draw all of it twice. The name of the program that drew would change with every release.
+    canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
