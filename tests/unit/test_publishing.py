@@ -100,6 +100,11 @@ def test_a_row_has_everything_that_is_published(mixed: Mixed) -> None:
     assert {key: row[key] for key in (*told, *judged)} == told | judged
 
 
+def test_the_card_of_a_version_tells_of_its_replays(mixed: Mixed) -> None:
+    card = (mixed.version.path / "README.md").read_text()
+    assert "carried out again" in card and "1 of them (100.0%) got the same verdict" in card
+
+
 def test_what_is_out_is_listed_with_its_reason(mixed: Mixed) -> None:
     assert set(mixed.rows) == {mixed.clean, mixed.scrubbed}
     out = {row["trajectory_id"]: row for row in pq.read_table(mixed.version.path / "excluded.parquet").to_pylist()}
