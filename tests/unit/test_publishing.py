@@ -131,34 +131,49 @@ def test_tokens_are_counted_where_a_tokenizer_is_given(mixed: Mixed) -> None:
     assert row["n_message_tokens"] == tokens.count_messages(row["messages"]) > 10  # type: ignore[arg-type]
 
 
-def test_a_deny_list_changes_only_versions_to_come(tables: Tables) -> None:
+@dataclass(frozen=True)
+class Sequel:
+    """What one store gave: two attempts, the same again, then one of them denied and the other held out."""
+
+    first: SnapshotVersion
+    again: SnapshotVersion
+    denying: SnapshotVersion
+
+
+@pytest.fixture(scope="module")
+def sequel(tmp_path_factory: pytest.TempPathFactory, task: TaskInstance) -> Sequel:
+    """Published once; tests only read it."""
+    tables = Tables(tmp_path_factory.mktemp("sequel"), task)
     tables.attempt("figlet", "figlet hello > out.txt")
     tables.attempt("banner", "banner hello")
-    first = published(tables.store)
-    deny = [{"repository": "debian/banner", "why": "dmca", "date": "2026-01-02"}]
-    chosen = publication(tables.store, DatasetConfig.model_validate({"deny": deny}))
-    second = publish_kept(tables.store, chosen, code_commit=None, run_id=None)
-    assert first is not None and second is not None
-    assert (first.rows, second.rows) == (2, 1)
-    assert check(first.path) == [] and manifest_of(second.path).parents == ()
-
-
-def test_nothing_new_makes_no_version_and_nothing_kept_none(tables: Tables) -> None:
-    assert published(tables.store) is None
-    tables.attempt("secret", "cat plan.txt", license=None)
-    assert published(tables.store) is None
-    tables.attempt("figlet", "figlet hello > out.txt")
     first, again = published(tables.store), published(tables.store)
-    assert first is not None and again is not None
+    deny = [{"repository": "debian/banner", "why": "dmca", "date": "2026-01-02"}]
+    splits = SplitConfig(repositories=0.999999, families=0.999999)
+    chosen = publication(tables.store, DatasetConfig.model_validate({"deny": deny}), splits)
+    denying = publish_kept(tables.store, chosen, code_commit=None, run_id=None)
+    assert first is not None and again is not None and denying is not None
+    return Sequel(first, again, denying)
+
+
+def test_a_deny_list_changes_only_versions_to_come(sequel: Sequel) -> None:
+    assert (sequel.first.rows, sequel.denying.rows) == (2, 1)
+    assert check(sequel.first.path) == [] and manifest_of(sequel.denying.path).parents == ()
+
+
+def test_nothing_new_makes_no_version(sequel: Sequel) -> None:
+    first, again = sequel.first, sequel.again
     assert (first.created, again.created, again.version) == (True, False, "v0001")
 
 
-def test_rows_go_to_the_split_of_their_repository_and_family(tables: Tables) -> None:
-    tables.attempt("figlet", "figlet hello > out.txt")
-    config = SplitConfig(repositories=0.999999, families=0.999999)
-    chosen = publication(tables.store, splits=config)
-    version = publish_kept(tables.store, chosen, code_commit=None, run_id=None)
-    assert version is not None and manifest_of(version.path).splits == {"test": 1}
+def test_nothing_kept_makes_no_version(tables: Tables) -> None:
+    assert published(tables.store) is None
+    tables.attempt("secret", "cat plan.txt", license=None)
+    assert published(tables.store) is None
+
+
+def test_rows_go_to_the_split_of_their_repository_and_family(sequel: Sequel) -> None:
+    assert manifest_of(sequel.first.path).splits == {"train": 2}
+    assert manifest_of(sequel.denying.path).splits == {"test": 1}
 
 
 def test_no_repository_and_no_family_is_in_training_and_test_rows() -> None:
