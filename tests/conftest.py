@@ -71,7 +71,7 @@ def data_folder() -> Path:
     return _data()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def task() -> TaskInstance:
     """A small task; nothing of it is ever run."""
     return TaskInstance(

@@ -14,11 +14,13 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-
-from datasketch import MinHash
+from typing import TYPE_CHECKING
 
 from pipeline.curation.signatures import minhash
 from pipeline.types import Record
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 THRESHOLD = 0.5
 """Similarity from which a task is a near copy; the estimate from 256 permutations scatters by 0.03."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
-from datasketch import MinHash
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 SHINGLE_WORDS = 3
 _AT_ONCE = 4_096
@@ -41,4 +43,6 @@ def _runs(words: Sequence[str]) -> Iterator[str]:
 
 @cache
 def _empty(permutations: int) -> MinHash:
+    from datasketch import MinHash  # brings SciPy, a second, needed only when texts are compared
+
     return MinHash(num_perm=permutations, seed=1)

@@ -7,7 +7,9 @@ and may say anything: who writes them escapes them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 _SHARE = re.compile(r"(?:[<>] )?[0-9.]+%|–")
 """What `percent` writes."""
@@ -48,10 +50,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
+    """Drawn when a document asks for it: drawing takes longer than all the rest of a card."""
+
     path: str
     """In the version."""
     alt: str
-    png: bytes
+    draw: Callable[[], bytes]
+
+    @cached_property
+    def png(self) -> bytes:
+        return self.draw()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from pipeline.dataset_card import plots
 from pipeline.dataset_card.content import Block, Cell, Exhibit, Picture, Table, percent
@@ -23,7 +24,7 @@ def measured(spread: Spread, title: str, axis: str, path: str) -> Exhibit:
     picture = Picture(
         path,
         f"Columns: trajectories by {axis}; the numbers are in the table.",
-        plots.columns(title, axis, "trajectories", bins),
+        partial(plots.columns, title, axis, "trajectories", bins),
     )
     return Exhibit(picture, Table(f"{title}: trajectories by {axis}", (axis, "trajectories", "share"), tuple(rows)))
 
@@ -40,7 +41,7 @@ def counted(title: str, head: str, path: str | None, counts: Sequence[tuple[str,
     if path is None:
         return table
     alt = f"Bars: trajectories by {head}; the numbers are in the table."
-    return Exhibit(Picture(path, alt, plots.bars(title, "trajectories", shown)), table)
+    return Exhibit(Picture(path, alt, partial(plots.bars, title, "trajectories", shown)), table)
 
 
 def policy(agent: str, model: str | None) -> str:

@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.dataset_card.content import percent
 from pipeline.exports.html.marks import visible_text
@@ -165,7 +165,10 @@ def _drawn(title: str, height: float, draw: Callable[[Axes], None]) -> bytes:
 
 
 def _png(figure: Figure) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     buffer = io.BytesIO()
-    # Which program drew it would change with every release.
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    canvas: Any = FigureCanvasAgg(figure)  # its class has no types
+    # `savefig` would draw all of it twice. The name of the program that drew would change with every release.
+    canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()

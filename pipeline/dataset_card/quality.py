@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pipeline.dataset_card import plots
 from pipeline.dataset_card.content import Block, Exhibit, Paragraph, Picture, Section, Table, percent
@@ -106,7 +107,7 @@ def _shared(title: str, path: str, axis: str, head: tuple[str, str, str], parts:
     picture = Picture(
         path,
         f"Bars: {title.lower()}, {axis}; the numbers are in the table.",
-        plots.shares(title, axis, parts[:MOST_ROWS]),
+        partial(plots.shares, title, axis, parts[:MOST_ROWS]),
     )
     rows = tuple((name, part, whole, percent(part, whole)) for name, part, whole in parts)
     return Exhibit(picture, Table(f"{title}: {axis}", (*head, "share"), rows))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pipeline.curation.decisions import STEPS as STEPS_IN_ORDER
 from pipeline.dataset_card import plots, words
 from pipeline.dataset_card.content import Block, Cell, Exhibit, Paragraph, Picture, Section, Table, percent
@@ -22,7 +24,7 @@ def making(draft: Draft, facts: CardFacts) -> Section:
         picture = Picture(
             "plots/funnel.png",
             "Bars: how many things came to each stage; the numbers are in the table.",
-            plots.bars("From repositories to rows", "items", stages),
+            partial(plots.bars, "From repositories to rows", "items", stages),
         )
         blocks += [
             Paragraph(
@@ -59,7 +61,7 @@ def curation(draft: Draft, figures: Figures, facts: CardFacts) -> Section:
     picture = Picture(
         "plots/curation.png",
         "Bars: attempts that are left after each step of curation; the numbers are in the table.",
-        plots.bars("Attempts left after each step", "verified attempts", left),
+        partial(plots.bars, "Attempts left after each step", "verified attempts", left),
     )
     rows: list[tuple[Cell, ...]] = [(name, came, out, came - out) for name, came, out in steps]
     meaning = tuple((name, words.STEPS.get(name, "")) for name, _, _ in steps)
@@ -114,7 +116,7 @@ def scrubbing(figures: Figures, facts: CardFacts) -> Section:
         picture = Picture(
             "plots/scrubbed.png",
             "Bars: places that were found by kind, replaced and planted; the numbers are in the table.",
-            plots.stacked("What was found", "places", [name for name, _ in shown], series),
+            partial(plots.stacked, "What was found", "places", [name for name, _ in shown], series),
         )
         rows = tuple((name, one.rows, one.replaced, one.planted) for name, one in kinds)
         head = ("kind", "rows", "replaced", "planted, stays")

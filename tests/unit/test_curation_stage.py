@@ -200,19 +200,26 @@ def test_an_attempt_at_a_screen_is_read_by_its_keys(folder: Folder) -> None:
     assert [step.excluded for step in folder.report().steps] == [0, 0, 0, 0, 1, 0]
 
 
+@pytest.fixture(scope="module")
+def curated(tmp_path_factory: pytest.TempPathFactory, task: TaskInstance) -> Folder:
+    """Two attempts that say the same, looked through once; tests only read it."""
+    folder = Folder(tmp_path_factory.mktemp("curated") / "data", task)
+    folder.attempt()
+    folder.attempt(sample=1)
+    folder.curate()
+    return folder
+
+
 @pytest.fixture
-def place(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Options that name a configuration and the data folder, with two attempts that say the same."""
+def place(curated: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Options that name a configuration and the data folder."""
     for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
         monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
     (tmp_path / "touchstone.toml").write_text(
         '[[dataset.deny]]\nrepository = "own/*"\nwhy = "owner"\ndate = 2026-11-02\n'
     )
-    folder.attempt()
-    folder.attempt(sample=1)
-    folder.curate()
     open_workshop.cache_clear()
-    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
+    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(curated.store.root)]
     open_workshop.cache_clear()
 
 
@@ -229,8 +236,8 @@ def test_the_tables_show_steps_licences_and_rules(place: list[str]) -> None:
         assert shown in answer.stdout
 
 
-def test_the_figures_of_the_asset_are_tables_and_counts(place: list[str], folder: Folder) -> None:
-    figures = curation_figures(folder.report())
+def test_the_figures_of_the_asset_are_tables_and_counts(curated: Folder) -> None:
+    figures = curation_figures(curated.report())
     assert figures["kept"] == dg.MetadataValue.int(1)
     steps = figures["by_step"]
     assert isinstance(steps, dg.TableMetadataValue)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -23,9 +24,20 @@ from pipeline.snapshots import Draft
 from tests.unit.drafted_version import COLUMNS, FULL, drafted
 
 
-@pytest.fixture
-def figures(tmp_path: Path) -> Figures:
-    return figures_of(drafted(tmp_path, COLUMNS, out={"licence": 2, "near_copy": 1}))
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+    return figures_of(drafted(tmp_path_factory.mktemp("figures"), COLUMNS, out={"licence": 2, "near_copy": 1}))
+
+
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory: pytest.TempPathFactory) -> Draft:
+    return drafted(tmp_path_factory.mktemp("draft"), COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def whole(draft: Draft) -> Mapping[str, str | bytes]:
+    """All documents of that draft, written once."""
+    return documents(draft, FULL)
 
 
 def tables(draft: Draft, facts: CardFacts = CardFacts()) -> dict[str, Table]:  # noqa: B008 - frozen
@@ -167,14 +179,12 @@ def test_a_card_says_when_nothing_was_compared_with_benchmarks(tmp_path: Path) -
     assert found is not None and "compared with none" in str(found.blocks)
 
 
-def test_equal_rows_and_facts_give_equal_documents(tmp_path: Path) -> None:
-    draft = drafted(tmp_path, COLUMNS)
-    assert documents(draft, FULL) == documents(draft, FULL)
+def test_equal_rows_and_facts_give_equal_documents(whole: Mapping[str, str | bytes], tmp_path: Path) -> None:
+    assert documents(drafted(tmp_path, COLUMNS), FULL) == whole
 
 
-def test_pictures_are_those_that_the_card_names(tmp_path: Path) -> None:
-    found = documents(drafted(tmp_path, COLUMNS), FULL)
-    pictures = {path: content for path, content in found.items() if path.startswith("plots/")}
+def test_pictures_are_those_that_the_card_names(whole: Mapping[str, str | bytes]) -> None:
+    pictures = {path: content for path, content in whole.items() if path.startswith("plots/")}
     assert set(pictures) == {
         f"plots/{name}.png"
         for name in (
@@ -182,7 +192,7 @@ def test_pictures_are_those_that_the_card_names(tmp_path: Path) -> None:
             *("yields_domains", "yields_agents", "rates", "scrubbed"),
         )
     }
-    readme = found["README.md"]
+    readme = whole["README.md"]
     assert isinstance(readme, str) and all(f"]({path})" in readme for path in pictures)
     for content in pictures.values():
         assert isinstance(content, bytes)
@@ -196,9 +206,10 @@ def test_a_folder_whose_name_is_a_pattern_is_read(tmp_path: Path) -> None:
     assert 'license: ["isc", "mit", "other"]' in front_matter(draft)
 
 
-def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(tmp_path: Path) -> None:
-    draft = drafted(tmp_path, COLUMNS)
-    readme = documents(draft, CardFacts())["README.md"]
+def test_loaders_find_the_splits_by_the_head_and_the_lines_on_loading_work(
+    draft: Draft, whole: Mapping[str, str | bytes]
+) -> None:
+    readme = whole["README.md"]
     assert isinstance(readme, str)
     head = yaml.safe_load(readme.split("---\n")[1])
     assert [one["split"] for one in head["configs"][0]["data_files"]] == ["test", "train", "validation"]

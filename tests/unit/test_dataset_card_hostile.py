@@ -33,6 +33,9 @@ HOSTILE_WORDS = [
 ]
 
 
+READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
 class Shown(HTMLParser):
     """The cells of the tables of a page, and every element in it."""
 
@@ -59,8 +62,7 @@ def in_a_line(text: str) -> str:
 
 
 def shown_in_a_cell(text: str) -> Shown:
-    reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    return Shown(reader.render(f"| a | b |\n| --- | --- |\n| {escaped(text)} | end |\n"))
+    return Shown(READER.render(f"| a | b |\n| --- | --- |\n| {escaped(text)} | end |\n"))
 
 
 @pytest.mark.parametrize("text", [word for word in HOSTILE_WORDS if len(word) < MOST_CELL] + HOSTILE.split("\n"))
@@ -109,8 +111,7 @@ def test_hostile_words_everywhere_leave_both_documents_whole(tmp_path: Path) -> 
         before = plain[name]
         assert isinstance(told, str) and isinstance(before, str)
         if name == "README.md":
-            reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-            told, before = (reader.render(text.split("---\n", 2)[2]) for text in (told, before))
+            told, before = (READER.render(text.split("---\n", 2)[2]) for text in (told, before))
         assert Shown(told).tags - {"i"} == Shown(before).tags
         assert [url for url in Shown(told).urls if not url.startswith(("data:image/png", "#", "plots/"))] == []
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +32,7 @@ from pipeline.snapshots import SnapshotDamaged
 from pipeline.task_formats.layout import instruction_of
 from pipeline.types import content_id
 from sandbox.errors import ImageMissing
-from tests.unit.hostile_rows import CHATS, TEXTS, hostile_rows, verified_row, version_of
+from tests.unit.hostile_rows import CHATS, TEXTS, Chat, hostile_rows, verified_row, version_of
 
 FOLDER_ROLES = {"human": "user", "gpt": "assistant", "observation": "tool", "system": "system"}
 
@@ -162,44 +164,70 @@ def version(rows: dict[str, Row], tmp_path_factory: pytest.TempPathFactory) -> P
     return version_of(tmp_path_factory.mktemp("version"), list(rows.values()))
 
 
+@pytest.fixture(scope="module")
+def stored(version: PublishedVersion) -> list[Row]:
+    """The rows as the version gives them back."""
+    return parquet(version.path / "data")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> PublishedVersion:
+    """A version with a cell of 50 megabytes."""
+    chat: Chat = [{"role": "user", "content": "z" * 50_000_000}, {"role": "assistant", "content": ""}]
+    return version_of(tmp_path_factory.mktemp("large") / "v", [verified_row("large", chat=chat)])
+
+
+Exported = Callable[[str], tuple[VersionExport, Path]]
+
+
+@pytest.fixture(scope="module")
+def exported(version: PublishedVersion, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """Exports the hostile rows in a form, once, for tests that only read; gives the account and the folder."""
+
+    @functools.cache
+    def write(name: str) -> tuple[VersionExport, Path]:
+        folder = tmp_path_factory.mktemp("exported") / name
+        return FORMS[name].write(version, folder), folder
+
+    return write
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_every_hostile_row_comes_back_whole_or_is_refused(
-    name: str, rows: dict[str, Row], version: PublishedVersion, tmp_path: Path
+    name: str, rows: dict[str, Row], stored: list[Row], exported: Exported
 ) -> None:
     form = FORMS[name]
-    made = form.write(version, tmp_path / "out")
+    made, folder = exported(name)
     key = made.unit
-    refused = {line["trajectory_id"]: line for line in lines(tmp_path / "out" / "refused.jsonl")}
+    refused = {line["trajectory_id"]: line for line in lines(folder / "refused.jsonl")}
     wrong = {f"chat_{chat}" for chat, (_, rule) in CHATS.items() if rule} if form.chat else set()
     expected = {n: row for n, row in rows.items() if n not in form.refuses | wrong}
     assert {n for n, row in rows.items() if row["trajectory_id"] in refused} == set(rows) - set(expected)
     assert all(line["reason"] and line["rule"] for line in refused.values())
-    stored = {str(found[key]): found for found in pq.read_table(version.path / "data").to_pylist()}
-    back = form.back(tmp_path / "out")
+    back, found = form.back(folder), {str(row[key]): row for row in stored}
     assert set(back) == {str(row[key]) for row in expected.values()}
-    different = [n for n, row in expected.items() if back[str(row[key])] != form.of(stored[str(row[key])])]
+    different = [n for n, row in expected.items() if back[str(row[key])] != form.of(found[str(row[key])])]
     assert not different
+    assert made.rules == Counter(line["rule"] for line in refused.values())
     assert (made.written, made.refused) == ({"train": len(expected)}, len(refused))
 
 
 @pytest.mark.parametrize("name", ["messages", "sharegpt", "megatron"])
 @pytest.mark.parametrize("chat", [chat for chat, (_, rule) in CHATS.items() if rule])
 def test_a_conversation_that_trainers_do_not_take_is_refused_by_its_rule(
-    chat: str, name: str, rows: dict[str, Row], version: PublishedVersion, tmp_path: Path
+    chat: str, name: str, rows: dict[str, Row], exported: Exported
 ) -> None:
-    made = FORMS[name].write(version_of(tmp_path / "v", [rows[f"chat_{chat}"], verified_row("good")]), tmp_path / "out")
-    assert made.rules == {CHATS[chat][1]: 1}
+    _, folder = exported(name)
+    identity = rows[f"chat_{chat}"]["trajectory_id"]
+    found = [line["rule"] for line in lines(folder / "refused.jsonl") if line["trajectory_id"] == identity]
+    assert found == [CHATS[chat][1]]
 
 
 @pytest.mark.parametrize("name", ["messages", "sharegpt", "megatron"])
-def test_a_cell_of_50_megabytes_is_carried(name: str, tmp_path: Path) -> None:
-    row = verified_row(
-        "large", chat=[{"role": "user", "content": "z" * 50_000_000}, {"role": "assistant", "content": ""}]
-    )
-    version = version_of(tmp_path / "v", [row])
-    assert FORMS[name].write(version, tmp_path / "out").written == {"train": 1}
+def test_a_cell_of_50_megabytes_is_carried(name: str, large: PublishedVersion, tmp_path: Path) -> None:
+    assert FORMS[name].write(large, tmp_path / "out").written == {"train": 1}
     [(_, back)] = FORMS[name].back(tmp_path / "out").items()
-    assert back == FORMS[name].of(parquet(version.path / "data" / "train-00000.parquet")[0])
+    assert back == FORMS[name].of(parquet(large.path / "data" / "train-00000.parquet")[0])
 
 
 def test_a_half_of_a_character_is_replaced_on_entry_and_refused_behind_it(tmp_path: Path) -> None:
@@ -372,9 +400,9 @@ def test_lines_hold_no_character_that_some_reader_ends_a_line_at(tmp_path: Path)
     assert len(text.splitlines()) == len(text.split("\n")) - 1 == 1
 
 
-def test_megatron_reads_a_document_from_each_line(version: PublishedVersion, tmp_path: Path) -> None:
-    made = FORMS["megatron"].write(version, tmp_path / "out")
+def test_megatron_reads_a_document_from_each_line(exported: Exported) -> None:
+    made, folder = exported("megatron")
     # As tools/preprocess_data.py does: lines of a text file, of each the value of the key `text`.
-    with (tmp_path / "out" / "train.jsonl").open(encoding="utf-8") as file:
+    with (folder / "train.jsonl").open(encoding="utf-8") as file:
         texts = [json.loads(line)["text"] for line in file]
     assert len(texts) == made.written["train"] and all(texts)

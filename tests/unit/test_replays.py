@@ -8,6 +8,10 @@ from typing import cast
 
 import pytest
 
+from pipeline.dataset_card import CardFacts, facts_of
+from pipeline.dataset_card.figures import figures_of
+from pipeline.dataset_card.markdown import markdown
+from pipeline.dataset_card.sections import card_of
 from pipeline.joined_rows import judged_rows
 from pipeline.journal import Journal
 from pipeline.replay_rate import ReplayRate, replay_rate
@@ -20,7 +24,7 @@ from pipeline.types import Checkout, Repository, Step, TaskInstance, Trajectory
 from sandbox.errors import SandboxUnavailable
 from sandbox.protocol import Backend
 from sandbox.types import ExecResult, FrozenState, Judgement, TestOutcome
-from tests.unit.published import published
+from tests.unit.drafted_version import drafted
 
 TEST = "test_state.py::test_count"
 
@@ -132,9 +136,8 @@ def test_a_replay_of_an_earlier_verdict_does_not_count(store: Store) -> None:
 
 
 @pytest.mark.parametrize("outcomes", [(), ("failed", "passed")], ids=["none", "some"])
-def test_the_card_names_the_rate_where_there_is_one(store: Store, outcomes: tuple[str, ...]) -> None:
+def test_the_card_names_the_rate_where_there_is_one(store: Store, outcomes: tuple[str, ...], tmp_path: Path) -> None:
     replayed(store, *outcomes)
-    version = published(store)
-    assert version is not None
-    card = (version.path / "README.md").read_text()
+    draft = drafted(tmp_path / "draft", {"trajectory_id": ["a"]})
+    card = markdown(card_of(draft, figures_of(draft), facts_of(store, CardFacts())))
     assert ("1 of them (100.0%) got the same verdict" in card) is ("carried out again" in card) is bool(outcomes)
