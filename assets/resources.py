@@ -28,6 +28,8 @@ from pipeline.scoring import Scorer, StaticScorer
 from pipeline.snapshots import SnapshotVersion, versions
 from pipeline.sources import Source
 from pipeline.sources.context import ContextSource
+from pipeline.sources.github import GithubSource
+from pipeline.sources.listing import ListingSource
 from pipeline.sources.local import LocalSource
 from pipeline.sources.registry import RegistrySource
 from pipeline.sources.task_folders import TaskFolderSource
@@ -54,6 +56,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 DATA_VARIABLE = "TOUCHSTONE_DATA"
 CONFIG_VARIABLE = "TOUCHSTONE_CONFIG"
 MODEL_KEY_VARIABLE = "TOUCHSTONE_MODEL_KEY"
+GITHUB_TOKENS_VARIABLE = "TOUCHSTONE_GITHUB_TOKENS"
+_TOKENS_REMEDY = f"put tokens, separated by commas, into the environment variable {GITHUB_TOKENS_VARIABLE}"
+CRAWL = "crawl"
+"""Folder of the data folder that keeps what is known of hubs."""
 _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Where a machine behind a company's proxy usually names its certificates."""
 
@@ -152,6 +158,13 @@ class Workshop:
                 made.append(RegistrySource(packages, config.checkout, self.backend(), self._fetch_image))
             elif name == "local":
                 made.append(LocalSource(config.local, config.checkout, self.folder))
+            elif name == "listing":
+                clones = self.data / CRAWL / "clones"
+                made.append(ListingSource(config.listing, config.checkout, self.folder, clones))
+            elif name == "github":
+                made.append(
+                    GithubSource(config.github, config.checkout, self.data / CRAWL, _github_tokens(), _TOKENS_REMEDY)
+                )
             elif name == "tasks":
                 made.append(TaskFolderSource(config.tasks, config.checkout, self.folder))
             else:
@@ -277,6 +290,11 @@ def code_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() or None
+
+
+def _github_tokens() -> tuple[SecretStr, ...]:
+    named = os.environ.get(GITHUB_TOKENS_VARIABLE, "").split(",")
+    return tuple(SecretStr(token) for token in dict.fromkeys(name.strip() for name in named) if token)
 
 
 def _certificates_of_this_machine() -> Path | None:
