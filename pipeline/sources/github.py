@@ -82,6 +82,11 @@ class GithubSource:
     def name(self) -> str:
         return "github"
 
+    @property
+    def requests(self) -> dict[str, int]:
+        """Requests that the API answered since this object was made, by kind."""
+        return dict(self._client.requests)
+
     def repositories(self, since: datetime | None) -> Iterator[Repository]:
         """The best of each language, after the index was brought up to date; of `since`, what was pushed after it.
 
@@ -92,7 +97,7 @@ class GithubSource:
         with exclusive(self._folder / "crawl.lock", "the crawl"):
             Crawl(self._client, index, self._config.languages, self._config.qualifiers).bring_up_to_date()
             pinned = pin(self._client, index, self._config.languages, self._config.per_language)
-        logger.info("github: %s; %d asked for a commit", index.progress(), pinned)
+        logger.info("github: %s; %d asked for a commit; requests %s", index.progress(), pinned, self.requests)
         after = None if since is None else since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for known in index.pinned(after):
             yield Repository(

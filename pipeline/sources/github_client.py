@@ -10,6 +10,7 @@ import itertools
 import json
 import logging
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -100,6 +101,8 @@ class HubClient:
         self._max_wait_s = max_wait_s
         self._clock = clock or SystemClock()
         self._turns = itertools.count()
+        self.requests: Counter[Resource] = Counter()
+        """Answers by kind, refusals and faults left out."""
 
     @property
     def width(self) -> int:
@@ -160,6 +163,7 @@ class HubClient:
                         raise InfrastructureFailure(f"the hub failed {faults} times in a row at {path}: {what}")
                 else:
                     budget.accepted(answer.headers, now)
+                    self.requests[resource] += 1
                     return answer
             if faults:
                 self._clock.sleep(2.0 ** (faults - 1))

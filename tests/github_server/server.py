@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tempfile
 import threading
 import time
@@ -50,6 +51,11 @@ class GithubServer(ThreadingHTTPServer):
         self._started = time.monotonic()
         self.skew_s = 0.0
         """So many seconds the clock of the answers is ahead of the world's."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A crawler that is killed breaks its connections; anything else is a fault of this server."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def now(self) -> float:
         return self.world.now + time.monotonic() - self._started + self.skew_s
