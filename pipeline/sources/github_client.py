@@ -224,6 +224,9 @@ def _sent(
         # PyGithub's way to say that a redirect leads to another host, where the token must not go.
         logger.warning("a redirect was not followed: %s", error)
         return Answer(301, {}, {"message": "moved to another host"})
+    except (ValueError, OverflowError):
+        # PyGithub reads the headers of limits as numbers, whatever a proxy made of them.
+        return Answer(-1, {}, {"message": "the headers of its answer cannot be read"})
     try:
         return Answer(status, found, json.loads(text) if text else None)
     except ValueError:

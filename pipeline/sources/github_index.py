@@ -70,6 +70,15 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """What search calls a repository."""
+
+    id: int
+    full_name: str
+    pushed_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a repository that has a commit to be fetched."""
 
@@ -192,6 +201,19 @@ class CrawlIndex:
         names = ("repositories", "pinned", "slices_done", "slices_open", "missing")
         values = (repositories, pinned, done, still_open, missing)
         return {name: cast("int", value) for name, value in zip(names, values, strict=True)}
+
+    def repositories(self) -> Iterator[Named]:
+        """All that search named, in the order of their ids."""
+        last = 0
+        while True:
+            rows = self._rows(
+                "SELECT id, searched_name, pushed_at FROM repositories WHERE id > ? ORDER BY id LIMIT 1000", last
+            )
+            for row in rows:
+                yield Named(*row)  # type: ignore[arg-type]  # as the layout has them
+            if len(rows) < 1000:
+                return
+            last = cast("int", rows[-1][0])
 
     # Commits -------------------------------------------------------------------------------------------------------
 

@@ -87,10 +87,13 @@ class Limits:
             return Refusal(429, "too many requests", {}), {}
         return Refusal(403, "API rate limit exceeded for user ID 1.", headers), headers
 
-    def give_back(self, token: str, resource: str) -> None:
-        """An answer that costs nothing (304)."""
+    def give_back(self, token: str, resource: str) -> dict[str, str]:
+        """An answer that costs nothing (304); its headers."""
+        limit, _ = self.budgets.get(resource, (MANY, 3600.0))
         with self._lock:
-            self._windows[token, resource].used -= 1
+            window = self._windows[token, resource]
+            window.used -= 1
+            return self._headers(resource, limit, window)
 
     def state(self, token: str, now: float) -> dict[str, dict[str, int]]:
         """As `/rate_limit` says it."""

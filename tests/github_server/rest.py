@@ -41,6 +41,10 @@ class Rest:
         self._prefix = prefix
         self.truncated: set[int] = set()
         """Repositories whose recursive tree is cut."""
+        self.shifted = 0
+        """So many pages of search to come are shifted by three results: something moved since the page before."""
+        self.incomplete = 0
+        """So many pages of search to come lack half of their results, and say so."""
 
     def get(self, path: str, query: Mapping[str, str]) -> Answer:
         """`path` without the prefix of the API."""
@@ -113,8 +117,15 @@ class Rest:
             found = search(self._world, text, page, per_page)
         except InvalidQuery as error:
             return answer(422, {"message": str(error), "errors": [{"code": "invalid", "field": "q"}]})
-        items = [self.item(i, self._world.searched_name(i)) | {"score": 1.0} for i in found.ids]
-        data = {"total_count": found.total, "incomplete_results": False, "items": items}
+        ids, incomplete = found.ids, False
+        if self.shifted and page > 1:
+            self.shifted -= 1
+            ids = search(self._world, text, page - 1, per_page).ids[-3:] + ids[:-3]
+        if self.incomplete:
+            self.incomplete -= 1
+            ids, incomplete = ids[: len(ids) // 2], True
+        items = [self.item(i, self._world.searched_name(i)) | {"score": 1.0} for i in ids]
+        data = {"total_count": found.total, "incomplete_results": incomplete, "items": items}
         last = max(1, math.ceil(min(found.total, CAP) / per_page))
         places = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
         if page >= last:

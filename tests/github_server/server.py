@@ -145,9 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {**given.headers, "ETag": etag}
         if self.headers.get("If-None-Match") != etag:
             return Answer(200, given.body, headers)
-        self.hub.limits.give_back(token, resource)
         self.hub.counts["not_modified"] += 1
-        return Answer(304, b"", headers)
+        return Answer(304, b"", {**headers, **self.hub.limits.give_back(token, resource)})
 
 
 @contextmanager
