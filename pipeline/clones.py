@@ -159,7 +159,7 @@ class Cloner:
         self._git(url, directory, "init", "--quiet", "--bare", "--template=", str(directory))
         if self._authorization is not None:
             self._authorize(url, directory, self._authorization)
-        said = self._git(url, directory, "fetch", "--quiet", "--depth=1", "--no-tags", "--", url, commit)
+        said = self._git(url, directory, "fetch", "--depth=1", "--no-tags", "--", url, commit)
         (directory / "HEAD").write_text(f"{commit}\n")
         moved = _REDIRECTED.search(said)
         return [f"the address was redirected to {printable(moved[1])}"] if moved else []
@@ -216,10 +216,11 @@ class Cloner:
     def _watch(self, process: subprocess.Popen[bytes], directory: Path) -> None:
         """Raises InfrastructureFailure for the time limit, ItemRejected (too_large) for a pack beyond the limits."""
         ends = time.monotonic() + self._config.timeout_s
-        while True:
+        running = True
+        while running:
             try:
                 process.wait(_POLL_S)
-                return
+                running = False
             except subprocess.TimeoutExpired:
                 if time.monotonic() > ends:
                     raise InfrastructureFailure(f"git took longer than {self._config.timeout_s:g} s") from None

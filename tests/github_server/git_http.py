@@ -18,7 +18,7 @@ class GitHttp:
 
     def __init__(self, world: World, folder: Path) -> None:
         self._world = world
-        self._folder = folder
+        self.folder = folder
         self._lock = threading.Lock()
         self._written: dict[int, str] = {}
         exec_path = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
@@ -40,7 +40,7 @@ class GitHttp:
         return self._run(method, f"/{repository_id}.git{rest}", query, headers, body)
 
     def _write(self, repository_id: int) -> None:
-        folder = self._folder / f"{repository_id}.git"
+        folder = self.folder / f"{repository_id}.git"
         with self._lock:
             if self._world.kind_of(repository_id) == "empty":
                 objects.write_empty(folder)
@@ -49,14 +49,14 @@ class GitHttp:
             if self._written.get(repository_id) != found.commit:
                 if len(self._written) > 500:  # a long crawl does not fill the disk
                     old = next(iter(self._written))
-                    shutil.rmtree(self._folder / f"{old}.git")
+                    shutil.rmtree(self.folder / f"{old}.git")
                     del self._written[old]
                 objects.write(found, folder)
                 self._written[repository_id] = found.commit
 
     def _run(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Answer:
         environment = {
-            "GIT_PROJECT_ROOT": str(self._folder),
+            "GIT_PROJECT_ROOT": str(self.folder),
             "GIT_HTTP_EXPORT_ALL": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": "/dev/null",

@@ -77,9 +77,8 @@ def files(world: World, repository_id: int) -> tuple[dict[str, bytes], dict[str,
     if kind == "submodule":
         child = submodule_of(world, repository_id)
         links["vendor/child"] = objects(world, child).commit
-        found[".gitmodules"] = (
-            f'[submodule "child"]\n\tpath = vendor/child\n\turl = git@127.0.0.1:{world.first_name(child)}.git\n'
-        )
+        url = f"git@{world.submodule_host}:{world.first_name(child)}.git"
+        found[".gitmodules"] = f'[submodule "child"]\n\tpath = vendor/child\n\turl = {url}\n'
     return {path: content.encode() for path, content in found.items()}, links
 
 

@@ -48,6 +48,9 @@ class GithubServer(ThreadingHTTPServer):
         """Requests by kind, those that were refused left out."""
         self.secrets_seen: set[str] = set()
         """Authorizations that git sent."""
+        self.serving = threading.Event()
+        """While it is not set, git gets no answer."""
+        self.serving.set()
         self._started = time.monotonic()
         self.skew_s = 0.0
         """So many seconds the clock of the answers is ahead of the world's."""
@@ -103,6 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _git(self, body: bytes) -> Answer:
         self.hub.counts["git"] += 1
+        self.hub.serving.wait(30)
         if (secret := self.headers.get("Authorization")) is not None:
             self.hub.secrets_seen.add(secret)
         if (fault := self.hub.limits.fault(self.path, "")) is not None:

@@ -65,6 +65,8 @@ class World:
     """The hub's own clock, in seconds since 1970; it stands still unless it is moved."""
     address: str = ""
     """Where it is served."""
+    submodule_host: str = "127.0.0.1"
+    """Whose address submodules have."""
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.seed)
