@@ -11,7 +11,9 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -29,7 +31,8 @@ TRIES = 4
 """Of a request that the server or the network fails."""
 
 _TIMEOUT_S = 60
-_MOST_IN_ONE_WAIT_S = 30.0
+_PIECE_S = 1.0
+"""Waits come in pieces: another token may be ready sooner than was thought, or the run may end."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,20 @@ class HubClient:
         self._turns = itertools.count()
         self.requests: Counter[Resource] = Counter()
         """Answers by kind, refusals and faults left out."""
+        self._stopping = threading.Event()
+
+    @contextmanager
+    def pool(self, name: str) -> Iterator[ThreadPoolExecutor]:
+        """One thread for each token. When the `with` ends with an error, no thread goes on waiting for a limit."""
+        executor = ThreadPoolExecutor(self.width, thread_name_prefix=name)
+        try:
+            yield executor
+        except BaseException:
+            self._stopping.set()
+            raise
+        finally:
+            executor.shutdown(cancel_futures=True)
+            self._stopping.clear()
 
     @property
     def width(self) -> int:
@@ -196,8 +213,9 @@ class HubClient:
                 )
             if waited == 0.0:
                 logger.info("waiting %.0f s for the hub's limit of %s requests", wait, resource)
-            # In pieces: another token may be ready sooner than was thought.
-            piece = min(wait, _MOST_IN_ONE_WAIT_S)
+            if self._stopping.is_set():
+                raise InfrastructureFailure("the run ends while a limit of the hub is waited for")
+            piece = min(wait, _PIECE_S)
             self._clock.sleep(piece)
             waited += piece
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pipeline.errors import InfrastructureFailure
@@ -44,7 +43,7 @@ def pin(client: HubClient, index: CrawlIndex, languages: Sequence[Language], mos
     wanted = index.outdated()
     for language in languages:
         wanted += index.unpinned(language, most)
-    with ThreadPoolExecutor(client.width, thread_name_prefix="pins") as pool:
+    with client.pool("pins") as pool:
         for pins in pool.map(lambda part: list(_asked(client, part)), _parts(wanted)):
             index.pin(pins)
     return len(wanted)

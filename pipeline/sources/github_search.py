@@ -11,7 +11,7 @@ import itertools
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -39,6 +39,8 @@ _AIM = 600
 _MOST_PARTS = 32
 _READINGS = 3
 _FIRST_SIZES_KB = 1_023
+_LOGGED = 100
+"""After so many questions the log says how far the crawl is."""
 
 
 class Crawl:
@@ -76,23 +78,23 @@ class Crawl:
     def _finish_round(self) -> None:
         """All open questions, as many at a time as there are tokens."""
         width = self._client.width
-        with ThreadPoolExecutor(width, thread_name_prefix="search") as pool:
-            running: dict[Future[None], int] = {}
-            try:
-                while True:
-                    taken = set(running.values())
-                    for one in self._index.open_slices(2 * width):
-                        if one.id not in taken and len(running) < width:
-                            running[pool.submit(self._ask, one)] = one.id
-                    if not running:
-                        break
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        del running[future]
-                        future.result()
-            finally:
-                for future in running:
-                    future.cancel()
+        answered = 0
+        running: dict[Future[None], int] = {}
+        with self._client.pool("search") as pool:
+            while True:
+                taken = set(running.values())
+                for one in self._index.open_slices(2 * width):
+                    if one.id not in taken and len(running) < width:
+                        running[pool.submit(self._ask, one)] = one.id
+                if not running:
+                    break
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    del running[future]
+                    future.result()
+                answered += len(done)
+                if answered % _LOGGED == 0:
+                    logger.info("crawl: %s", self._index.progress())
         progress = self._index.progress()
         if progress["missing"]:
             logger.warning("%d results of search are beyond its cap and were not read", progress["missing"])
