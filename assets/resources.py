@@ -190,7 +190,8 @@ class Workshop:
         from pipeline.curation.own_host import host_facts  # its tables of telephone numbers take a while to load
 
         images, server = self.settings.images, getattr(self.settings.model, "base_url", None)
-        named = [*images.mirrors.values(), images.debian_mirror, images.registry, server]
+        hub = self.settings.sources.github.base_url
+        named = [*images.mirrors.values(), images.debian_mirror, images.registry, server, hub]
         return host_facts(
             os.environ,
             user=getpass.getuser(),

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, cast
 
@@ -202,6 +203,20 @@ class CrawlIndex:
         values = (repositories, pinned, done, still_open, missing)
         return {name: cast("int", value) for name, value in zip(names, values, strict=True)}
 
+    def counts(self, column: Literal["language", "state"]) -> dict[str, tuple[int, int]]:
+        """Repositories and pinned ones, by what a column says."""
+        rows = self._rows(
+            f"SELECT {column}, count(*), count(commit_id) FROM repositories GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        return {str(name): (cast("int", found), cast("int", pinned)) for name, found, pinned in rows}
+
+    def up_to_date(self) -> str | None:
+        """The hub's time until which everything is known; None while the first round lasts."""
+        if self.fact("complete") == "yes":
+            return _stamp(int(self.fact("until") or 0))
+        before = self.fact("before")
+        return None if before is None else _stamp(int(before))
+
     def repositories(self) -> Iterator[Named]:
         """All that search named, in the order of their ids."""
         last = 0
@@ -289,6 +304,10 @@ class CrawlIndex:
 
 
 _KNOWN = "id, name, searched_name, clone_url, language, pushed_at, size_kb, state, commit_id"
+
+
+def _stamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _values(found: Found, number: int) -> tuple[object, ...]:

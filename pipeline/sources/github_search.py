@@ -73,7 +73,8 @@ class Crawl:
         now = max(self._hub_time(), until)
         first = until - OVERLAP_S
         slices = [Slice(0, number, language, "pushed", first, now) for language in self._languages]
-        self._index.plan(slices, {"round": str(number), "until": str(now), "complete": "no"})
+        facts = {"round": str(number), "until": str(now), "before": str(until), "complete": "no"}
+        self._index.plan(slices, facts)
 
     def _finish_round(self) -> None:
         """All open questions, as many at a time as there are tokens."""

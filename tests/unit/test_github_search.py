@@ -23,8 +23,8 @@ from tests.unit.crawled_hub import Hub, crawled, hub
 
 @pytest.fixture
 def medium(tmp_path: Path) -> Iterator[Hub]:
-    """Two thousand of the repositories were created in one second."""
-    with hub(tmp_path, World(6_000, crowd=2_000)) as one:
+    """Of these repositories 1,300 were created in one second."""
+    with hub(tmp_path, World(3_000, crowd=1_300)) as one:
         yield one
 
 

@@ -8,8 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from assets.cli import touchstone
+from assets.resources import open_workshop
 from pipeline.checkout import CheckoutConfig, Tree
+from pipeline.crawl_report import crawl_report
 from pipeline.errors import InfrastructureFailure, ItemRejected
 from pipeline.schemas import Row, to_rows
 from pipeline.sources.github import GithubSource
@@ -264,3 +268,33 @@ def test_a_token_is_sent_to_an_enterprise_server_and_stays_off_every_row(place: 
     assert place.server.secrets_seen or not rows
     assert not any(list(tmp_path.rglob("clones/*")))
     assert "x-access-token" not in json.dumps(rows, default=str)
+
+
+def test_the_report_says_how_far_the_crawl_is(place: Hub, tmp_path: Path) -> None:
+    assert crawl_report(tmp_path / "none").hubs == ()
+    listed(place.source(per_language=1))
+    (report,) = crawl_report(place.folder).hubs
+    assert report.found == len(place.truth()) and report.pinned == len({one for one in report.by_language})
+    assert (report.questions_done, report.questions_open, report.missing) == (len(LANGUAGES), 0, 0)
+    assert str(report.up_to_date).startswith("2026-11-01T00:") and report.by_state["archived"].found == 1
+
+
+def test_the_report_of_a_crawl_that_was_interrupted_names_no_time(place: Hub) -> None:
+    place.limits.faults.append(Fault("language:", 502, times=-1))
+    with pytest.raises(InfrastructureFailure):
+        listed(place.source())
+    (report,) = crawl_report(place.folder).hubs
+    assert report.up_to_date is None and report.questions_open == len(LANGUAGES)
+
+
+def test_the_command_shows_the_crawl_for_people_and_for_programs(place: Hub, tmp_path: Path) -> None:
+    listed(place.source())
+    place.folder.rename(tmp_path / "data-crawl")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data-crawl").rename(tmp_path / "data" / "crawl")
+    open_workshop.cache_clear()
+    arguments = ["report", "crawl", "--data", str(tmp_path / "data")]
+    shown = CliRunner().invoke(touchstone, arguments)
+    assert shown.exit_code == 0 and "up to date until 2026-11-01" in shown.output and "archived" in shown.output
+    printed = CliRunner().invoke(touchstone, [*arguments, "--json"])
+    assert json.loads(printed.output)["hubs"][0]["found"] == len(place.truth())
