@@ -85,7 +85,7 @@ class GithubSource:
     @property
     def requests(self) -> dict[str, int]:
         """Requests that the API answered since this object was made, by kind."""
-        return dict(self._client.requests)
+        return {kind: count for kind, count in self._client.requests.items()}
 
     def repositories(self, since: datetime | None) -> Iterator[Repository]:
         """The best of each language, after the index was brought up to date; of `since`, what was pushed after it.

@@ -2,7 +2,7 @@
 
 A question is a language and a range of time; one with more results is divided, by time down to a second, then by size.
 The raw `total_count` decides: PyGithub's own count ends at the cap. A page may lose what moved to another page in
-between, so a question is done when as many different repositories came as it has results.
+between, so a question is read again until as many different repositories came as it has results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OVERLAP_S = 3_600
 _AIM = 600
 """Results of a part, when a question is divided."""
 _MOST_PARTS = 32
-_READINGS = 3
+_READINGS = 4
 _FIRST_SIZES_KB = 1_023
 _LOGGED = 100
 """After so many questions the log says how far the crawl is."""
@@ -104,36 +104,43 @@ class Crawl:
     def _ask(self, one: Slice) -> None:
         """Answer one question, or divide it."""
         results: dict[int, Found] = {}
-        total = 0
+        whole, known = False, -1
         for _ in range(_READINGS):
             answer, total = self._page(one, 1)
             if total > CAP and (smaller := list(parts(one, total))):
                 self._index.split(one, smaller)
                 return
-            complete = self._read(one, answer, total, results)
-            if complete:
+            whole, total = self._read(one, answer, total, results)
+            missing = max(0, total - len(results))
+            # A reading that adds nothing shows that the hub counts what it does not hand out.
+            if whole and (not missing or len(results) == known):
                 break
-        missing = max(0, total - len(results))
-        if missing and (smaller := list(parts(one, max(total, 2)))):
-            # It does not hold still long enough to be read in pages; smaller ones do.
-            self._index.split(one, smaller)
-            return
+            known = len(results)
+        else:
+            if total > PAGE and (smaller := list(parts(one, total))):
+                # It does not hold still long enough to be read in pages; smaller ones do.
+                self._index.split(one, smaller)
+                return
+            if not whole:
+                raise InfrastructureFailure(
+                    f"search calls its results incomplete {_READINGS} times in a row: {question(one, self._qualifiers)}"
+                )
         self._index.finish(one, list(results.values()), missing=missing)
 
-    def _read(self, one: Slice, answer: Answer, total: int, results: dict[int, Found]) -> bool:
-        """All pages, the first one being there. Whether nothing is missing."""
-        complete = True
+    def _read(self, one: Slice, answer: Answer, total: int, results: dict[int, Found]) -> tuple[bool, int]:
+        """All pages, the first one being there. Whether the hub calls them complete, and its last count."""
+        whole = True
         for number in range(1, math.ceil(min(total, CAP) / PAGE) + 1):
             if number > 1:
                 answer, total = self._page(one, number)
-            complete &= not answer.data.get("incomplete_results", False)
+            whole &= not answer.data.get("incomplete_results", False)
             for item in answer.data["items"]:
                 try:
                     repository = found(item, one.language)
                 except UnreadableAnswer as error:
                     raise InfrastructureFailure(str(error)) from error
                 results[repository.id] = repository
-        return complete and len(results) >= total
+        return whole, total
 
     def _page(self, one: Slice, number: int) -> tuple[Answer, int]:
         """One page and the raw number of results."""

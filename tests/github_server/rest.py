@@ -43,6 +43,8 @@ class Rest:
         """Repositories whose recursive tree is cut."""
         self.shifted = 0
         """So many pages of search to come are shifted by three results: something moved since the page before."""
+        self.phantoms = 0
+        """So many results are counted in every question that has any, and never handed out."""
         self.incomplete = 0
         """So many pages of search to come lack half of their results, and say so."""
 
@@ -125,7 +127,8 @@ class Rest:
             self.incomplete -= 1
             ids, incomplete = ids[: len(ids) // 2], True
         items = [self.item(i, self._world.searched_name(i)) | {"score": 1.0} for i in ids]
-        data = {"total_count": found.total, "incomplete_results": incomplete, "items": items}
+        total = found.total + (self.phantoms if found.total else 0)
+        data = {"total_count": total, "incomplete_results": incomplete, "items": items}
         last = max(1, math.ceil(min(found.total, CAP) / per_page))
         places = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
         if page >= last:

@@ -54,7 +54,7 @@ def test_a_second_is_divided_by_size(medium: Hub) -> None:
 
 
 def test_results_that_change_pages_meanwhile_are_found_nevertheless(medium: Hub) -> None:
-    medium.server.rest.shifted = 12
+    medium.server.rest.shifted = 3
     index = medium.index()
     medium.crawl(index)
     assert medium.server.rest.shifted == 0
@@ -62,10 +62,26 @@ def test_results_that_change_pages_meanwhile_are_found_nevertheless(medium: Hub)
 
 
 def test_results_that_the_hub_calls_incomplete_are_asked_for_again(small: Hub) -> None:
-    small.server.rest.incomplete = 5
+    small.server.rest.incomplete = 3
     index = small.index()
     small.crawl(index)
     assert crawled(index) == small.truth()
+
+
+def test_results_that_the_hub_counts_and_never_hands_out_do_not_multiply_the_questions(medium: Hub) -> None:
+    medium.server.rest.phantoms = 1
+    index = medium.index()
+    medium.crawl(index)
+    assert crawled(index) == medium.truth()
+    assert len(medium.asked("/search/")) < 300
+
+
+def test_results_that_stay_incomplete_end_the_crawl_with_its_reason(small: Hub) -> None:
+    small.server.rest.incomplete = 10**6
+    with pytest.raises(
+        InfrastructureFailure, match=r"calls its results incomplete 4 times in a row: language:\S+ created"
+    ):
+        small.crawl(small.index())
 
 
 def test_a_second_crawl_asks_only_for_what_was_pushed_since(small: Hub) -> None:
