@@ -41,8 +41,10 @@ class Rest:
         self._prefix = prefix
         self.truncated: set[int] = set()
         """Repositories whose recursive tree is cut."""
-        self.shifted = 0
-        """So many pages of search to come are shifted by three results: something moved since the page before."""
+        self.shifting = False
+        """Every page of search but the first is shifted by three results when it is asked for the first time: something
+        moved since the page before."""
+        self._shifted: set[str] = set()
         self.phantoms = 0
         """So many results are counted in every question that has any, and never handed out."""
         self.incomplete = 0
@@ -120,8 +122,8 @@ class Rest:
         except InvalidQuery as error:
             return answer(422, {"message": str(error), "errors": [{"code": "invalid", "field": "q"}]})
         ids, incomplete = found.ids, False
-        if self.shifted and page > 1:
-            self.shifted -= 1
+        if self.shifting and page > 1 and (place := f"{text} {page}") not in self._shifted:
+            self._shifted.add(place)
             ids = search(self._world, text, page - 1, per_page).ids[-3:] + ids[:-3]
         if self.incomplete:
             self.incomplete -= 1
