@@ -27,8 +27,8 @@ from pipeline.sources.github_limits import REFUSALS, Budgets, Clock, Resource, S
 
 logger = logging.getLogger(__name__)
 
-TRIES = 4
-"""Of a request that the server or the network fails."""
+TRIES = 6
+"""Of a request that the server or the network fails, over half a minute."""
 
 _TIMEOUT_S = 60
 _PIECE_S = 1.0
@@ -141,10 +141,6 @@ class HubClient:
         path = self._clients[0].github.requester.graphql_url
         return self._ask("POST", path, "graphql", {}, {}, {"query": query, "variables": dict(variables)})
 
-    def close(self) -> None:
-        for client in self._clients:
-            client.github.close()
-
     def _ask(
         self,
         verb: Literal["GET", "POST"],
@@ -163,7 +159,7 @@ class HubClient:
                     continue  # what another thread heard meanwhile
                 answer = _sent(client.github, verb, path, parameters, headers, body)
                 now = self._clock.monotonic()
-                if answer.status == 401:
+                if answer.status == 401 or (answer.status == 403 and "suspended" in answer.message.lower()):
                     self._bury(client, answer)
                 elif is_refusal(answer.status, answer.headers, answer.data):
                     budget.refused(answer.headers, now)
@@ -191,7 +187,7 @@ class HubClient:
         while True:
             alive = [client for client in self._clients if not client.dead]
             if not alive:
-                raise ConfigurationError(f"the hub accepts none of the tokens (401); {self._remedy}")
+                raise ConfigurationError(f"the hub accepts none of the tokens any more; {self._remedy}")
             turn = next(self._turns)
             # Among those that may ask, they take turns; one that is in the middle of a request comes last.
             client = min(
@@ -222,7 +218,7 @@ class HubClient:
     def _bury(self, client: _Client, answer: Answer) -> None:
         client.dead = True
         left = sum(not one.dead for one in self._clients)
-        logger.warning("token %d is not accepted (401: %s); %d left", client.number, answer.message, left)
+        logger.warning("token %d is not accepted (%d: %s); %d left", client.number, answer.status, answer.message, left)
 
 
 def _sent(

@@ -88,7 +88,6 @@ class Known:
     searched_name: str
     clone_url: str
     language: Language
-    pushed_at: str
     size_kb: int
     state: str
     commit: str
@@ -303,7 +302,7 @@ class CrawlIndex:
             connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (path, etag, body))
 
 
-_KNOWN = "id, name, searched_name, clone_url, language, pushed_at, size_kb, state, commit_id"
+_KNOWN = "id, name, searched_name, clone_url, language, size_kb, state, commit_id"
 
 
 def _stamp(seconds: int) -> str:

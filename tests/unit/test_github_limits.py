@@ -149,9 +149,17 @@ def test_a_token_that_dies_leaves_the_work_to_the_others(small: Hub, caplog: pyt
     assert "token 1 is not accepted (401: Bad credentials); 1 left" in caplog.text
 
 
+def test_a_token_whose_account_is_suspended_is_dead(small: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    message = "Sorry. Your account was suspended."
+    small.limits.faults.append(Fault("search", 403, message=message, times=-1, token="one"))
+    client = small.client("one", "two")
+    assert [client.get(SEARCH, QUESTION).status for _ in range(4)] == [200] * 4
+    assert "token 1 is not accepted (403" in caplog.text
+
+
 def test_without_any_token_left_the_run_ends_with_the_remedy(small: Hub) -> None:
     small.limits.tokens = frozenset()
-    with pytest.raises(ConfigurationError, match=r"accepts none of the tokens \(401\); set TOKENS"):
+    with pytest.raises(ConfigurationError, match="accepts none of the tokens any more; set TOKENS"):
         small.client("one", "two").get(SEARCH, QUESTION)
 
 
@@ -187,7 +195,7 @@ def test_an_answer_that_is_cut_is_asked_for_again(small: Hub) -> None:
 
 def test_a_server_that_goes_on_failing_is_a_fault_of_the_infrastructure(small: Hub) -> None:
     small.limits.faults.append(Fault("search", 502, body=b"<html>", times=-1))
-    with pytest.raises(InfrastructureFailure, match=r"failed 4 times in a row at /search/repositories"):
+    with pytest.raises(InfrastructureFailure, match=r"failed 6 times in a row at /search/repositories"):
         small.client().get(SEARCH, QUESTION)
 
 

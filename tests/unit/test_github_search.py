@@ -130,7 +130,7 @@ def test_qualifiers_that_the_hub_does_not_know_name_the_setting(small: Hub) -> N
 
 def test_a_crawl_that_the_hub_ends_goes_on_where_it_was(small: Hub) -> None:
     index = small.index()
-    small.limits.faults.append(Fault(r"language:PHP", 502, times=4))
+    small.limits.faults.append(Fault(r"language:PHP", 502, times=6))
     with pytest.raises(InfrastructureFailure):
         small.crawl(index)
     done = index.progress()["slices_done"]
