@@ -23,7 +23,7 @@ from github import Auth, Github
 from pydantic import SecretStr
 
 from pipeline.errors import ConfigurationError, InfrastructureFailure
-from pipeline.sources.github_limits import REFUSALS, Budgets, Clock, Resource, SystemClock, is_refusal
+from pipeline.sources.github_limits import REFUSALS, Budget, Budgets, Clock, Resource, SystemClock, is_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -160,15 +160,11 @@ class HubClient:
                 answer = _sent(client.github, verb, path, parameters, headers, body)
                 now = self._clock.monotonic()
                 if answer.status == 401 or (answer.status == 403 and "suspended" in answer.message.lower()):
-                    self._bury(client, answer)
+                    self._bury(client, f"is not accepted ({answer.status}: {answer.message})")
                 elif is_refusal(answer.status, answer.headers, answer.data):
                     budget.refused(answer.headers, now)
                     if budget.refusals >= REFUSALS:
-                        raise InfrastructureFailure(
-                            f"the hub's limit for {resource} requests does not reset: token {client.number} was "
-                            f"refused {budget.refusals} times in a row, over {budget.waited_s:,.0f} s of waiting; "
-                            f"check the token at the hub, or {self._remedy}"
-                        )
+                        self._give_up(client, resource, budget)
                 elif answer.status >= 500 or answer.status < 0:
                     faults += 1
                     if faults >= TRIES:
@@ -215,10 +211,21 @@ class HubClient:
             self._clock.sleep(piece)
             waited += piece
 
-    def _bury(self, client: _Client, answer: Answer) -> None:
+    def _give_up(self, client: _Client, resource: Resource, budget: Budget) -> None:
+        """A token whose limit does not reset. Raises InfrastructureFailure when it is the last one."""
+        what = f"was refused {budget.refusals} times in a row, over {budget.waited_s:,.0f} s of waiting"
+        if any(not one.dead for one in self._clients if one is not client):
+            self._bury(client, what)
+            return
+        raise InfrastructureFailure(
+            f"the hub's limit for {resource} requests does not reset: token {client.number} {what}; check the token at "
+            f"the hub, or {self._remedy}"
+        )
+
+    def _bury(self, client: _Client, what: str) -> None:
         client.dead = True
         left = sum(not one.dead for one in self._clients)
-        logger.warning("token %d is not accepted (%d: %s); %d left", client.number, answer.status, answer.message, left)
+        logger.warning("token %d %s; %d left", client.number, what, left)
 
 
 def _sent(

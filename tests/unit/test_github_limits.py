@@ -86,6 +86,17 @@ def test_a_limit_that_never_resets_ends_with_a_remedy(small: Hub, silent: bool) 
     assert len(small.server.requests) == REFUSALS
 
 
+def test_a_token_whose_limit_never_resets_leaves_the_work_to_the_others(
+    small: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
+    small.limits.faults.append(Fault("search", 403, {"Retry-After": "1"}, times=-1, token="one"))
+    client = small.client("one", "two")
+    small.limits.budgets["search"] = (5, 60.0)
+    for _ in range(30):
+        assert client.get(SEARCH, QUESTION).status == 200
+    assert f"token 1 was refused {REFUSALS} times in a row" in caplog.text
+
+
 def test_a_limit_that_resets_too_late_ends_at_once_with_the_setting(small: Hub) -> None:
     small.limits.budgets["search"] = (0, 90_000.0)
     with pytest.raises(InfrastructureFailure, match=r"resets only in 90,00\d s.*sources.github.max_wait_s"):
