@@ -55,7 +55,7 @@ _SETTINGS: Mapping[str, str] = {
 _FAULTS: tuple[tuple[str, str], ...] = (
     (r"error: (451|403)", "blocked"),
     (r"access to this repository has been disabled|dmca|unavailable due to", "blocked"),
-    (r"error: (404|410)|repository .* not found|terminal prompts disabled|authentication failed", "gone"),
+    (r"error: (404|410|30[12378])|repository .* not found|terminal prompts disabled|authentication failed", "gone"),
     (r"not our ref|unadvertised object|remote ref|no such remote ref|did not send all necessary", "changed"),
 )
 """What git says, and the failure class it stands for; anything else is the network's or the hub's."""
@@ -77,6 +77,8 @@ class Cloned:
     tree: Collected
     submodules: tuple[str, ...]
     """`path = address@commit` of each, those that could not be had too."""
+    warnings: tuple[str, ...] = ()
+    """Beside those of the tree."""
 
 
 class Cloner:
@@ -98,8 +100,9 @@ class Cloner:
     def clone(self, url: str, commit: str, name: str) -> Cloned:
         """The tree of `commit` at `url`. `name` is that of the working folder: two calls at once need two names.
 
-        Raises ItemRejected: gone, blocked, changed (the commit is not there any more), too_large, and those of
-        `checkout.collect`; InfrastructureFailure for the network, the time limit and the disk.
+        Raises ItemRejected: gone (also moved, where a token must not follow), blocked, changed (the commit is not there
+        any more), too_large, and those of `checkout.collect`; InfrastructureFailure for the network, the time limit and
+        the disk.
         """
         found: list[str] = []
         tree = self._tree(url, commit, name, found, MAX_DEPTH)
@@ -176,8 +179,20 @@ class Cloner:
         if shutil.which("git") is None:
             raise ConfigurationError("git is not installed, and repositories are to be cloned; install `git`")
         settings = {**_SETTINGS, **({"protocol.http.allow": "always"} if url.startswith("http://") else {})}
+        if self._authorization is not None:
+            settings["http.followRedirects"] = "false"  # a token must not follow to another host
         command = [
-            *("env", "-u", "GIT_INDEX_FILE", "-u", "GIT_WORK_TREE", "-u", "GIT_CONFIG_PARAMETERS"),
+            *(
+                "env",
+                "-u",
+                "GIT_INDEX_FILE",
+                "-u",
+                "GIT_WORK_TREE",
+                "-u",
+                "GIT_CONFIG_PARAMETERS",
+                "-u",
+                "GIT_CONFIG_COUNT",
+            ),
             *("LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"),
             *(f"GIT_DIR={directory}", "git", *(word for item in settings.items() for word in ("-c", "=".join(item)))),
             *arguments,

@@ -12,6 +12,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -126,7 +127,7 @@ class GithubSource:
             raise ItemRejected("changed", "it could not be read when it was listed, and can be now; it is listed anew")
         self._require_size(known, repository.commit)
         cloned = self._cloned(known, repository)
-        warnings = [f"submodule {one}" for one in cloned.submodules]
+        warnings = [*cloned.warnings, *(f"submodule {one}" for one in cloned.submodules)]
         if known.full_name != known.searched_name:
             warnings.append(f"renamed: search knew it as {known.searched_name}")
         checkout = store(repository, cloned.tree, destination)
@@ -141,7 +142,8 @@ class GithubSource:
             address = str(self._explain(known, rejection.reason)["clone_url"])
             if address == known.clone_url:
                 raise InfrastructureFailure(f"the hub has it, and does not hand it out: {rejection.reason}") from None
-        return self._cloner.clone(address, repository.commit, repository.repository_id)
+        cloned = self._cloner.clone(address, repository.commit, repository.repository_id)
+        return replace(cloned, warnings=(f"renamed: it is at {address} now",))
 
     def _explain(self, known: Known, what: str) -> Mapping[str, Any]:
         """What the API says of a repository that cannot be had. Raises ItemRejected (gone, blocked) where it does."""

@@ -158,6 +158,16 @@ def test_a_token_is_sent_to_the_host_that_is_asked(place: Hub) -> None:
     assert place.server.secrets_seen == {"Basic eC1hY2Nlc3MtdG9rZW46b25l"}
 
 
+def test_a_redirect_is_followed_without_a_token_and_never_with_one(place: Hub) -> None:
+    old = address(place)
+    place.world.rename(1, "other")
+    warnings = cloner(place).clone(old, commit(place), "one").tree.warnings
+    assert any("redirected to" in warning and "other-1" in warning for warning in warnings)
+    with pytest.raises(ItemRejected) as caught:
+        cloner(place, token="one").clone(old, commit(place), "one")
+    assert caught.value.failure_class == "gone"
+
+
 def test_a_token_is_in_no_argument_and_no_variable(place: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "seen.txt"
     (tmp_path / "bin").mkdir()

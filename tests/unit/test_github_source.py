@@ -143,7 +143,8 @@ def test_what_is_renamed_after_it_was_listed_is_fetched_and_keeps_its_row(place:
     source = place.source()
     before = listed(source)
     place.world.rename(1, "other")
-    assert "redirected" in " ".join(source.fetch(before[1], tmp_path).warnings)
+    address = f"{place.server.address}/{place.world.full_name(1)}.git"
+    assert f"renamed: it is at {address} now" in source.fetch(before[1], tmp_path).warnings
     place.world.pass_time(60)
     assert listed(source) == before
 
