@@ -106,6 +106,7 @@ class HubClient:
         self._turns = itertools.count()
         self.requests: Counter[Resource] = Counter()
         """Answers by kind, refusals and faults left out."""
+        self._counting = threading.Lock()
         self._stopping = threading.Event()
 
     @contextmanager
@@ -172,7 +173,8 @@ class HubClient:
                         raise InfrastructureFailure(f"the hub failed {faults} times in a row at {path}: {what}")
                 else:
                     budget.accepted(answer.headers, now)
-                    self.requests[resource] += 1
+                    with self._counting:
+                        self.requests[resource] += 1
                     return answer
             if faults:
                 self._clock.sleep(2.0 ** (faults - 1))

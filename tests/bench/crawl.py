@@ -143,7 +143,7 @@ def run(
     """The whole benchmark; the figures that are printed."""
     crowd = CROWD if repositories >= 10 * CROWD else 0
     chosen = int(repositories * sample)
-    kill_at = random.Random(seed).sample(range(1, int(repositories * 0.9)), kills)
+    kill_at = random.Random(seed).sample(range(1, int(repositories * 0.7)), kills)
     with hub(repositories, seed, crowd) as base_url:
         result = crawl(base_url, folder, ["--tokens", str(tokens), "--sample", str(chosen)], kill_at)
         path = index_path(folder, base_url)

@@ -53,12 +53,12 @@ def test_a_secondary_limit_is_known_by_its_words(small: Hub) -> None:
 
 
 def test_a_budget_that_is_used_up_is_waited_for_before_the_hub_has_to_refuse(small: Hub) -> None:
-    small.limits.budgets["search"] = (3, 60.0)
+    small.limits.budgets["search"] = (3, 600.0)
     client = small.client()
     for _ in range(7):
         assert client.get(SEARCH, QUESTION).status == 200
     assert 403 not in {status for _, _, status in small.server.requests}
-    assert 120 <= sum(small.clock.waits) <= 130
+    assert 1_100 <= sum(small.clock.waits) <= 1_210
 
 
 def test_the_budgets_of_search_and_of_the_rest_are_apart(small: Hub) -> None:
@@ -107,11 +107,11 @@ def test_a_limit_that_resets_too_late_ends_at_once_with_the_setting(small: Hub) 
 @pytest.mark.parametrize("years", [-30, 10])
 def test_a_clock_that_is_wrong_by_years_changes_no_wait(small: Hub, years: int) -> None:
     small.server.skew_s = years * 365 * 86_400.0
-    small.limits.budgets["search"] = (1, 60.0)
+    small.limits.budgets["search"] = (1, 600.0)
     client = small.client()
     client.get(SEARCH, QUESTION)
     client.get(SEARCH, QUESTION)
-    assert 60 <= sum(small.clock.waits) <= 63
+    assert 550 <= sum(small.clock.waits) <= 605
 
 
 def test_a_clock_of_the_hub_that_jumps_ends_the_run_and_does_not_hang(small: Hub) -> None:
@@ -130,13 +130,13 @@ def test_headers_that_are_no_numbers_do_not_end_the_run(small: Hub, reset: str) 
 
 
 def test_tokens_take_turns_and_one_that_is_used_up_is_not_waited_for(small: Hub) -> None:
-    small.limits.budgets["search"] = (5, 60.0)
+    small.limits.budgets["search"] = (5, 600.0)
     client = small.client("one", "two", "three")
     for _ in range(15):
         client.get(SEARCH, QUESTION)
     assert small.clock.waits == []
     client.get(SEARCH, QUESTION)
-    assert sum(small.clock.waits) >= 59
+    assert sum(small.clock.waits) >= 550
 
 
 def test_threads_share_the_tokens_without_passing_a_budget(small: Hub) -> None:
