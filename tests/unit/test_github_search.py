@@ -139,6 +139,26 @@ def test_a_crawl_that_the_hub_ends_goes_on_where_it_was(small: Hub) -> None:
     assert len([path for path in small.asked("Go+created") if "page=1&" in path]) == 1
 
 
+def test_a_crawl_under_the_limits_of_the_hub_is_never_refused(medium: Hub) -> None:
+    medium.limits.budgets["search"] = (30, 60.0)
+    index = medium.index()
+    medium.crawl(index)
+    assert {status for _, _, status in medium.server.requests} == {200}
+    assert crawled(index) == medium.truth() and sum(medium.clock.waits) > 30
+
+
+def test_a_crawl_through_a_hub_that_fails_and_refuses_finds_everything(medium: Hub) -> None:
+    medium.limits.faults += [
+        Fault("page=2", 502, body=b"<html>", times=2),
+        Fault("page=3", 429, {"Retry-After": "3"}),
+        Fault("language:Java", 403, message="You have exceeded a secondary rate limit"),
+        Fault("language:C", 200, body=b'{"total_count": 7, "items"'),
+    ]
+    index = medium.index()
+    medium.crawl(index, tokens=("one", "two"))
+    assert crawled(index) == medium.truth() and not medium.limits.faults
+
+
 def test_an_index_of_other_code_is_not_touched(small: Hub) -> None:
     index = small.index()
     index._connection.execute("PRAGMA user_version = 99")
