@@ -1,7 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	bench-rollout bench-snapshots bench-scrubbing chaos-rollout experiment-rollouts roundtrip-harbor
+	bench-rollout bench-snapshots bench-scrubbing bench-crawl chaos-rollout experiment-rollouts roundtrip-harbor
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -92,6 +92,11 @@ bench-snapshots:
 bench-scrubbing:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.scrubbing $(ARGS)
+
+# A simulated hub of a million repositories: all metadata through search, content of a hundredth. The last line is JSON.
+bench-crawl:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.crawl $(ARGS)
 
 # Images of the repositories of training/experiments/image_curation; ARGS="--mirrors FOLDER" names their clones.
 bench-curation:

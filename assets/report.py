@@ -1,8 +1,8 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
-What is counted is in pipeline/image_report.py, scoring_report.py, instance_report.py, rollout_report.py,
-curation_report.py and quality/report.py; the faces of all but the last in the Dagster UI are image_figures.py,
-scoring_figures.py, instance_figures.py, rollout_figures.py and curation_figures.py.
+What is counted is in pipeline/crawl_report.py, image_report.py, scoring_report.py, instance_report.py,
+rollout_report.py, curation_report.py and quality/report.py; the faces of those from images to curation in the Dagster
+UI are image_figures.py, scoring_figures.py, instance_figures.py, rollout_figures.py and curation_figures.py.
 """
 
 from pathlib import Path
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from pipeline.crawl_report import HubReport
     from pipeline.image_report import ImageReport, Rates
     from pipeline.instance_report import InstanceReport, Yield
     from pipeline.quality.report import QualityReport
@@ -50,6 +51,34 @@ def images(data: Path | None, config: Path | None, as_json: bool) -> None:
         soft_wrap=True,
         highlight=False,
     )
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def crawl(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """How far the crawl of each hub is; asks nothing of the hub."""
+    from rich.console import Console
+
+    from assets.resources import CRAWL
+    from pipeline.crawl_report import crawl_report
+
+    found = crawl_report(open_located(data, config).data / CRAWL)
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for hub in found.hubs:
+        for table in crawl_tables(hub):
+            console.print(table)
+        console.print(
+            f"{hub.index}: up to date until {hub.up_to_date or 'the first round has ended'}; questions of this round: "
+            f"{hub.questions_done} answered, {hub.questions_open} open; {hub.missing} results out of reach",
+            soft_wrap=True,
+            highlight=False,
+        )
+    if not found.hubs:
+        console.print('nothing was crawled yet; use = ["github", ...] in [sources] begins it', highlight=False)
 
 
 @report.command()
@@ -217,6 +246,23 @@ def _yields(title: str, parts: "Mapping[str, Yield]") -> "Table":
     for name, one in parts.items():
         table.add_row(visible(name), str(one.written), f"{one.admitted} ({one.rate:.1%})")
     return table
+
+
+def crawl_tables(hub: "HubReport") -> "list[Table]":
+    """Repositories of a hub for people, by language and by state."""
+    from rich.table import Table
+
+    from assets.visible import visible
+
+    tables = []
+    parts = (("language", {"all": None, **hub.by_language}), ("state", hub.by_state))
+    for title, counts in parts:
+        table = Table(title, "found", "with a commit")
+        for name, one in counts.items():
+            counted = one or hub
+            table.add_row(visible(name), f"{counted.found:,}", f"{counted.pinned:,}")
+        tables.append(table)
+    return tables
 
 
 def image_tables(found: "ImageReport") -> "list[Table]":

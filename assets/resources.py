@@ -31,6 +31,8 @@ from pipeline.scoring.llm_files import LlmFileScorer
 from pipeline.snapshots import SnapshotVersion, versions
 from pipeline.sources import Source
 from pipeline.sources.context import ContextSource
+from pipeline.sources.github import GithubSource
+from pipeline.sources.listing import ListingSource
 from pipeline.sources.local import LocalSource
 from pipeline.sources.registry import RegistrySource
 from pipeline.sources.task_folders import TaskFolderSource
@@ -57,6 +59,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 DATA_VARIABLE = "TOUCHSTONE_DATA"
 CONFIG_VARIABLE = "TOUCHSTONE_CONFIG"
 MODEL_KEY_VARIABLE = "TOUCHSTONE_MODEL_KEY"
+GITHUB_TOKENS_VARIABLE = "TOUCHSTONE_GITHUB_TOKENS"
+_TOKENS_REMEDY = f"put tokens, separated by commas, into the environment variable {GITHUB_TOKENS_VARIABLE}"
+CRAWL = "crawl"
+"""Folder of the data folder that keeps what is known of hubs."""
 _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Where a machine behind a company's proxy usually names its certificates."""
 
@@ -155,6 +161,13 @@ class Workshop:
                 made.append(RegistrySource(packages, config.checkout, self.backend(), self._fetch_image))
             elif name == "local":
                 made.append(LocalSource(config.local, config.checkout, self.folder))
+            elif name == "listing":
+                clones = self.data / CRAWL / "clones"
+                made.append(ListingSource(config.listing, config.checkout, self.folder, clones))
+            elif name == "github":
+                made.append(
+                    GithubSource(config.github, config.checkout, self.data / CRAWL, _github_tokens(), _TOKENS_REMEDY)
+                )
             elif name == "tasks":
                 made.append(TaskFolderSource(config.tasks, config.checkout, self.folder))
             else:
@@ -197,7 +210,8 @@ class Workshop:
         from pipeline.curation.own_host import host_facts  # its tables of telephone numbers take a while to load
 
         images, server = self.settings.images, getattr(self.settings.model, "base_url", None)
-        named = [*images.mirrors.values(), images.debian_mirror, images.registry, server]
+        hub = self.settings.sources.github.base_url
+        named = [*images.mirrors.values(), images.debian_mirror, images.registry, server, hub]
         return host_facts(
             os.environ,
             user=getpass.getuser(),
@@ -297,6 +311,11 @@ def code_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() or None
+
+
+def _github_tokens() -> tuple[SecretStr, ...]:
+    named = os.environ.get(GITHUB_TOKENS_VARIABLE, "").split(",")
+    return tuple(SecretStr(token) for token in dict.fromkeys(name.strip() for name in named) if token)
 
 
 def _certificates_of_this_machine() -> Path | None:

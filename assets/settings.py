@@ -21,6 +21,8 @@ from pipeline.scoring.exploration import ExplorationConfig
 from pipeline.scoring.llm_files import LlmFilesConfig
 from pipeline.snapshots.pushing import PublishConfig
 from pipeline.snapshots.retention import RetentionConfig
+from pipeline.sources.github import GithubConfig
+from pipeline.sources.listing import ListingConfig
 from pipeline.sources.local import LocalConfig
 from pipeline.sources.registry import RegistryConfig
 from pipeline.sources.task_folders import TaskFoldersConfig
@@ -35,10 +37,18 @@ from sandbox.types import BuildLimits
 class SourcesConfig(Record):
     """Where repositories come from."""
 
-    use: tuple[Literal["registry", "local", "context", "tasks"], ...] = ("registry", "local", "context", "tasks")
+    use: tuple[Literal["registry", "local", "listing", "github", "context", "tasks"], ...] = (
+        "registry",
+        "local",
+        "context",
+        "tasks",
+    )
     """Sources that are asked, in this order."""
     registry: RegistryConfig = RegistryConfig()
     local: LocalConfig = LocalConfig()
+    listing: ListingConfig = ListingConfig()
+    github: GithubConfig = GithubConfig()
+    """Tokens: TOUCHSTONE_GITHUB_TOKENS, separated by commas."""
     tasks: TaskFoldersConfig = TaskFoldersConfig()
     checkout: CheckoutConfig = CheckoutConfig()
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.checkout import (
@@ -50,6 +50,16 @@ _Entry = tuple[str, str]
 _ABSOLUTE = re.compile(r"(?<![\w.…])/[^\s'\":]+")
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A submodule as a commit records it."""
+
+    path: str
+    commit: str
+    url: str
+    """As `.gitmodules` says it; empty where it does not."""
+
+
 def git_directory(root: Path) -> Path | None:
     """The git directory of a clone or a bare repository, None for a plain directory."""
     if (root / ".git").exists():
@@ -80,6 +90,13 @@ def read(root: Path, directory: Path, config: CheckoutConfig) -> tuple[str, Coll
             return f"{head}-dirty-{tree.sha256[:12]}", replace(tree, warnings=(*warnings, *tree.warnings))
     tree = collect(repository.blobs(committed), config)
     return head, replace(tree, warnings=(*warnings, *tree.warnings))
+
+
+def read_bare(directory: Path, config: CheckoutConfig) -> tuple[Collected, tuple[Link, ...]]:
+    """The files at HEAD of a bare repository, and its submodules, which are not among them. Raises as `read` does."""
+    repository = _Repository(directory, config)
+    committed = repository.committed(repository.head())
+    return collect(repository.blobs(committed), config), repository.links(committed)
 
 
 def _work_tree(
@@ -171,6 +188,20 @@ class _Repository:
             members.append(_from_blob(name, mode, contents[start : start + size]))
             start += size + len(b"\n")
         return tuple(members)
+
+    def links(self, committed: Mapping[str, _Entry]) -> tuple[Link, ...]:
+        """The submodules of the commit at HEAD, in the order of their paths."""
+        commits = {name: object_id for name, (mode, object_id) in committed.items() if mode == _SUBMODULE}
+        if not commits:
+            return ()
+        said: dict[str, dict[str, str]] = {}
+        if ".gitmodules" in committed:
+            for line in self._run("config", "--blob=HEAD:.gitmodules", "--null", "--list").split(b"\0"):
+                key, _, value = line.decode("utf-8", "replace").partition("\n")
+                section, _, name = key.rpartition(".")
+                said.setdefault(section, {})[name] = value
+        urls = {module.get("path", "").strip("/"): module.get("url", "") for module in said.values()}
+        return tuple(Link(path, commits[path], urls.get(path, "")) for path in sorted(commits))
 
     def _run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Raises ItemRejected (unreadable) with git's own words, ConfigurationError when there is no git."""

@@ -27,7 +27,8 @@ LONG_NAME = 6
 """Characters from which a name of a user or a machine is replaced wherever it stands."""
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 _SECRET_NAME = re.compile(
-    r"(?i)(?:token|secret|passw(?:or)?d|passphrase|pwd|api_?key|access_?key|credentials?|private_?key|auth|cookie|_key|_pat)$"
+    r"(?i)(?:tokens?|secret|passw(?:or)?d|passphrase|pwd|api_?key|access_?key|credentials?|private_?key|auth|cookie"
+    r"|_key|_pat)$"
 )
 _ADDRESS_NAME = re.compile(
     r"(?i)(?:proxy|mirror|index_url|extra_index|registry|find_links|endpoint|_url|_host|base_url|goproxy|remote)$"
@@ -70,9 +71,11 @@ def host_facts(
         if _ADDRESS_NAME.search(variable):
             named += [part for part in re.split(r"[\s,|]+", value) if "." in part or ":" in part]
     secrets = {
-        value
+        part
         for variable, value in environment.items()
-        if _SECRET_NAME.search(variable) and len(value) >= 8 and not _PLAIN.fullmatch(value)
+        if _SECRET_NAME.search(variable)
+        for part in (value, *re.split(r"[\s,]+", value))  # a variable may hold several
+        if len(part) >= 8 and not _PLAIN.fullmatch(part)
     }
     short = host.partition(".")[0]
     return HostFacts(

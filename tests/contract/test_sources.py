@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +17,10 @@ from pipeline.checkout import CheckoutConfig
 from pipeline.errors import ItemRejected
 from pipeline.sources import Source
 from pipeline.sources.context import ContextSource
+from pipeline.sources.listing import ListingConfig, ListingSource
 from pipeline.sources.local import LocalConfig, LocalPath, LocalSource
+from tests.github_server.world import World
+from tests.unit.crawled_hub import Hub, hub
 from tests.unit.recorded_clients import RecordedBackend
 
 Make = Callable[[], Source]
@@ -48,7 +51,34 @@ def context(tmp_path: Path) -> Make:
     return lambda: ContextSource(tmp_path / "recipes", PROJECT / "LICENSE", CheckoutConfig(), archives, nowhere, str)
 
 
-@pytest.fixture(params=["local", "context", pytest.param("registry", marks=[pytest.mark.docker, pytest.mark.network])])
+@pytest.fixture
+def hub_of_twenty(tmp_path: Path) -> Iterator[Hub]:
+    with hub(tmp_path / "crawl", World(20, kinds=dict.fromkeys(range(1, 21), "usual"))) as one:
+        yield one
+
+
+@pytest.fixture
+def github(hub_of_twenty: Hub) -> Make:
+    return hub_of_twenty.source
+
+
+@pytest.fixture
+def listing(hub_of_twenty: Hub, tmp_path: Path) -> Make:
+    names = [hub_of_twenty.world.first_name(number) for number in (1, 2)]
+    (tmp_path / "clones.txt").write_text("".join(f"{hub_of_twenty.server.address}/{name}.git go\n" for name in names))
+    config = ListingConfig(file=Path("clones.txt"))
+    return lambda: ListingSource(config, CheckoutConfig(), tmp_path, tmp_path / "clones")
+
+
+@pytest.fixture(
+    params=[
+        "local",
+        "context",
+        "github",
+        "listing",
+        pytest.param("registry", marks=[pytest.mark.docker, pytest.mark.network]),
+    ]
+)
 def source(request: pytest.FixtureRequest) -> Source:
     make: Make = request.getfixturevalue(request.param)
     return make()

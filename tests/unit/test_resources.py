@@ -27,6 +27,8 @@ def write(folder: Path, text: str) -> Path:
         ("workers = ", "TOML"),
         ("snapshot = '../x'", "snapshot"),
         ("[sources]\nuse = ['gopher']", "'context' or 'tasks'"),
+        ("[sources.github]\nlanguages = ['cobol']", "sources.github.languages"),
+        ("[sources.github]\ntoken = 'x'", "sources.github.token"),
         ("[rollout]\nagents = ['oracel']", "there is no agent oracel; there are bash, noop, oracle, terminus"),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
@@ -77,3 +79,20 @@ def test_only_without_anything_to_choose_from_is_refused(tmp_path: Path, retry: 
     shop = Workshop(Settings(), tmp_path, tmp_path / "data")
     with pytest.raises(ConfigurationError, match="only"):
         RetryResource(retry=retry, only=only).options(shop)
+
+
+@pytest.mark.parametrize("tokens", ["", " , "])
+def test_the_github_source_without_a_token_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: str
+) -> None:
+    monkeypatch.setenv("TOUCHSTONE_GITHUB_TOKENS", tokens)
+    settings = Settings.model_validate({"sources": {"use": ["github"]}})
+    with pytest.raises(ConfigurationError, match="environment variable TOUCHSTONE_GITHUB_TOKENS"):
+        Workshop(settings, tmp_path, tmp_path / "data").sources()
+
+
+def test_github_and_listing_are_sources_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOUCHSTONE_GITHUB_TOKENS", "a, b")
+    settings = Settings.model_validate({"sources": {"use": ["github", "listing"]}})
+    sources = Workshop(settings, tmp_path, tmp_path / "data").sources()
+    assert [source.name for source in sources] == ["github", "listing"]

@@ -312,6 +312,11 @@ def test_values_of_secret_variables_are_facts_unless_they_are_words_or_paths() -
     assert facts().secrets == ("q9ZkT3vLw8RbYx2M", "Tr0ubadur77")
 
 
+def test_each_of_several_secrets_in_one_variable_is_a_fact() -> None:
+    found = host_facts({"HUB_TOKENS": "q9ZkT3vLw8RbYx2M, k2WvR7tLq5XzPm8N"}, user="root", host="localhost", paths=())
+    assert {"q9ZkT3vLw8RbYx2M", "k2WvR7tLq5XzPm8N"} <= set(found.secrets)
+
+
 def test_a_proxy_is_known_by_url_port_and_host_but_not_a_loopback_one() -> None:
     found = facts().addresses
     assert "proxy.rack4.north-mill.org:3128" in found
