@@ -51,8 +51,7 @@ _DEAD_NAMES = re.compile(
     r"|impish|kinetic|lunar|mantic)\b"
 )
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
-_REGISTRY = re.compile(r"^(?P<host>[^/]*[.:][^/]*)/")
-_PUBLIC = ("docker.io", "gcr.io", "ghcr.io", "quay.io", "mcr.microsoft.com", "public.ecr.aws", "registry.k8s.io")
+_REGISTRY = re.compile(r"^[^/]*[.:][^/]*/")
 _COPY = re.compile(r"\s*(?:COPY|ADD)\s+((?:--[\w-]+(?:=\S+)?\s+)*)(.+)", re.IGNORECASE | re.DOTALL)
 _REMOTE = re.compile(r"[a-z]+://|git@|<<", re.IGNORECASE)
 _PIPED = re.compile(r"\b(?:curl|wget)\b[^|\n]{0,500}\|\s*(?:sudo\s+)?(?:ba|da|z)?sh\b")
@@ -71,7 +70,7 @@ _NONE = dict.fromkeys(
             "tag_pinned",
             "digest_pinned",
             "end_of_life",
-            "private_registry",
+            "named_registry",
             "variable_base",
             "stages",
             "runs",
@@ -139,7 +138,7 @@ def _base_facts(built: list[Stage]) -> dict[str, float]:
         "tag_pinned": sum(_is_pinned(base) for base in bases) / len(bases),
         "digest_pinned": float(any("@sha256:" in base for base in bases)),
         "end_of_life": float(any(_is_dead(base) for base in bases)),
-        "private_registry": float(any(_is_private(base) for base in bases)),
+        "named_registry": float(any(_names_registry(base) for base in bases)),
         "variable_base": float(any("$" in base for base in bases)),
     }
 
@@ -174,9 +173,8 @@ def _is_dead(base: str) -> bool:
     return numbers < oldest[: len(numbers)]
 
 
-def _is_private(base: str) -> bool:
-    registry = _REGISTRY.match(base)
-    return registry is not None and not registry["host"].endswith(_PUBLIC)
+def _names_registry(base: str) -> bool:
+    return _REGISTRY.match(base) is not None
 
 
 def _sources(step: Instruction) -> list[str]:
