@@ -1,11 +1,12 @@
 """`make experiment-scoring`: labels for the ScoreModel, each from a first attempt at an image that is really built.
 
-    python -m tests.bench.scoring --list --catalogues FOLDER --mirrors FOLDER   # draws; before anything is built
+    python -m tests.bench.scoring --mirrors FOLDER --list --catalogues FOLDER   # draws; before anything is built
     python -m tests.bench.scoring --mirrors FOLDER [--minutes 60]               # builds what has no outcome yet
 
 The rule of the draw is in scoring_sample.py, one build in scoring_cells.py. Everything lies in
 training/experiments/score_model: list.jsonl (what was drawn), cells.jsonl (one outcome a line). A run may be ended and
-begun again; the last line is one JSON object.
+begun again: it goes on in the order of the ids' hashes, so what it did at any time is a random part of the list. The
+last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -13,11 +14,25 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from assets.resources import Workshop, open_workshop
-from tests.bench.scoring_sample import LIST, Listed, clones, debian_packages, packages_of, read_list, write_list
+from tests.bench.scoring_cells import CELLS, Bench, DiskFull, known_cells
+from tests.bench.scoring_sample import (
+    LIST,
+    Listed,
+    clones,
+    debian_packages,
+    packages_of,
+    place,
+    read_list,
+    write_list,
+)
+
+logger = logging.getLogger(__name__)
 
 
 def draw(shop: Workshop, catalogues: Path, mirrors: Path) -> list[Listed]:
@@ -29,14 +44,40 @@ def draw(shop: Workshop, catalogues: Path, mirrors: Path) -> list[Listed]:
     return [*found, *debian_packages(backend, image)]
 
 
-def counted(found: list[Listed]) -> dict[str, object]:
-    """How many of each there are to build."""
+def waiting(found: Sequence[Listed]) -> list[Listed]:
+    """What has no outcome yet, in the order in which it is built."""
+    done = known_cells()
+    there = [one for one in found if one.left_out is None and one.id not in done]
+    return sorted(there, key=lambda one: place("order", one.id))
+
+
+def go_on(bench: Bench, found: Sequence[Listed], minutes: float) -> None:
+    """One after another until all are done, the time is over, or the disk is nearly full."""
+    end = time.monotonic() + 60 * minutes
+    for one in waiting(found):
+        if time.monotonic() > end:
+            return
+        try:
+            cell = bench.cell(one)
+        except DiskFull:
+            logger.warning("too little disk is free; make room and go on")
+            return
+        with CELLS.open("a") as sink:
+            sink.write(json.dumps(cell) + "\n")
+        logger.warning("%s: %s %s", one.id, cell["status"], cell["failure_class"] or "")
+
+
+def counted(found: Sequence[Listed]) -> dict[str, object]:
+    """How many there are of each kind, and what became of them."""
     there = [one for one in found if one.left_out is None]
+    cells = known_cells().values()
     return {
         "listed": len(found),
         "to_build": len(there),
         "ecosystems": dict(Counter(one.ecosystem for one in there)),
         "languages": dict(Counter(one.language for one in there)),
+        "outcomes": len(cells),
+        "classes": dict(Counter(str(cell["failure_class"] or cell["status"]) for cell in cells)),
     }
 
 
@@ -46,13 +87,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None, help="data folder (default: that of the main job)")
     parser.add_argument("--list", action="store_true", help="draw and write the list; refused where there is one")
     parser.add_argument("--catalogues", type=Path, help="folder of pypi.tsv and npm.tsv, for --list")
+    parser.add_argument("--minutes", type=float, default=600.0, help="no build begins later than this")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     shop = open_workshop(data=options.data)
     if options.list:
         if LIST.exists():
             raise SystemExit(f"{LIST.name} is there already, and labels hang on it")
         write_list(draw(shop, options.catalogues, options.mirrors))
+    else:
+        go_on(Bench.of(shop, options.mirrors), read_list(), options.minutes)
     print(json.dumps(counted(read_list())))
 
 

@@ -1,7 +1,7 @@
 """Which repositories and packages the labels of the ScoreModel come from: the rule, and the list that it gives.
 
-Names are drawn in the order of `sha256(seed/ecosystem/name)`, so nobody chose one, and nothing in the rule knows whether
-a project can be built:
+Names are drawn in the order of `sha256(seed/ecosystem/name)`, so nobody chose one, and nothing in the rule knows
+whether a project can be built:
 
 - PyPI and npm: the first names of catalogues (tab-separated: name, version, …), each asked for once in the version
   that stands there. One without a source archive of at most MAX_ARCHIVE bytes stays in the list as left out, and no
