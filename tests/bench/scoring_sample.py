@@ -176,7 +176,7 @@ def _looked_at(one: Listed, sandbox: Sandbox) -> Listed:
     command = _COMMANDS[one.ecosystem].format(name=shlex.quote(one.name), version=shlex.quote(one.version))
     about = asdict(one)
     try:
-        download(sandbox, one.ecosystem, one.id, command, TIMEOUT_S)  # type: ignore[arg-type]
+        download(sandbox, one.ecosystem, one.id, command, TIMEOUT_S)
     except ItemRejected as error:
         return Listed(**about | {"left_out": error.failure_class})
     except InfrastructureFailure:
@@ -270,7 +270,7 @@ def debian_packages(backend: Backend, image: Callable[[], str]) -> Iterator[List
             language = _unpacked_language(source, sandbox)
             if language in wanted:
                 missing[language] -= 1
-                yield Listed("debian", source.name, source.version, language, None, source.files)  # type: ignore[arg-type]
+                yield Listed("debian", source.name, source.version, language, None, source.files)
 
 
 def _unpacked_language(source: Source, sandbox: Sandbox) -> str | None:
