@@ -176,7 +176,7 @@ def _looked_at(one: Listed, sandbox: Sandbox) -> Listed:
     command = _COMMANDS[one.ecosystem].format(name=shlex.quote(one.name), version=shlex.quote(one.version))
     about = asdict(one)
     try:
-        download(sandbox, one.ecosystem, one.id, command, TIMEOUT_S)
+        download(sandbox, one.ecosystem, one.id, command, TIMEOUT_S)  # type: ignore[arg-type]
     except ItemRejected as error:
         return Listed(**about | {"left_out": error.failure_class})
     except InfrastructureFailure:
