@@ -1,7 +1,7 @@
 """`make experiment-scoring`: labels for the ScoreModel, each from a first attempt at an image that is really built.
 
-    python -m tests.bench.scoring --mirrors FOLDER --list --catalogues FOLDER   # draws; before anything is built
-    python -m tests.bench.scoring --mirrors FOLDER [--minutes 60]               # builds what has no outcome yet
+    python -m tests.bench.scoring --mirrors FOLDER --list pypi --catalogues FOLDER   # draws; before any is built
+    python -m tests.bench.scoring --mirrors FOLDER [--minutes 60]                    # builds what has no outcome yet
 
 The rule of the draw is in scoring_sample.py, one build in scoring_cells.py. Everything lies in
 training/experiments/score_model: list.jsonl (what was drawn), cells.jsonl (one outcome a line). A run may be ended and
@@ -26,22 +26,23 @@ from tests.bench.scoring_sample import (
     Listed,
     clones,
     debian_packages,
+    extend_list,
     packages_of,
     place,
     read_list,
-    write_list,
 )
 
 logger = logging.getLogger(__name__)
 
 
-def draw(shop: Workshop, catalogues: Path, mirrors: Path) -> list[Listed]:
-    """The whole list, in the order of the ecosystems."""
+def draw(shop: Workshop, ecosystem: str, catalogues: Path, mirrors: Path) -> list[Listed]:
+    """What one ecosystem adds to the list."""
     backend, image = shop.backend(), lambda: shop.bases().toolchain("fetch").digest
-    found = list(clones(mirrors))
-    found += packages_of("pypi", catalogues / "pypi.tsv", backend, image)
-    found += packages_of("npm", catalogues / "npm.tsv", backend, image)
-    return [*found, *debian_packages(backend, image)]
+    if ecosystem == "github":
+        return list(clones(mirrors))
+    if ecosystem == "debian":
+        return list(debian_packages(backend, image))
+    return list(packages_of(ecosystem, catalogues / f"{ecosystem}.tsv", backend, image))
 
 
 def waiting(found: Sequence[Listed]) -> list[Listed]:
@@ -85,16 +86,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirrors", type=Path, required=True, help="folder of git clones, OWNER+NAME each")
     parser.add_argument("--data", type=Path, default=None, help="data folder (default: that of the main job)")
-    parser.add_argument("--list", action="store_true", help="draw and write the list; refused where there is one")
+    parser.add_argument("--list", choices=("github", "pypi", "npm", "debian"), help="draw; once for each of them")
     parser.add_argument("--catalogues", type=Path, help="folder of pypi.tsv and npm.tsv, for --list")
     parser.add_argument("--minutes", type=float, default=600.0, help="no build begins later than this")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     shop = open_workshop(data=options.data)
     if options.list:
-        if LIST.exists():
-            raise SystemExit(f"{LIST.name} is there already, and labels hang on it")
-        write_list(draw(shop, options.catalogues, options.mirrors))
+        if any(one.ecosystem == options.list for one in read_list()):
+            raise SystemExit(f"{options.list} is in {LIST.name} already, and labels hang on it")
+        extend_list(draw(shop, options.list, options.catalogues, options.mirrors))
     else:
         go_on(Bench.of(shop, options.mirrors), read_list(), options.minutes)
     print(json.dumps(counted(read_list())))

@@ -6,9 +6,10 @@ whether a project can be built:
 - PyPI and npm: the first names of catalogues (tab-separated: name, version, …), each asked for once in the version
   that stands there. One without a source archive of at most MAX_ARCHIVE bytes stays in the list as left out, and no
   other takes its place. Names of npm below @types hold no JavaScript and are not drawn.
-- Debian: source packages of the release that the `fetch` toolchain knows, at most MAX_SOURCE bytes each, until there
-  are PER_LANGUAGE of each language. What a package builds with says its language, and most bytes of its own sources
-  have to be in it; between C and C++ these alone decide.
+- Debian: of the first MAX_PLACE source packages of the release that the `fetch` toolchain knows, those of at most
+  MAX_SOURCE bytes whose archives the mirror in use really has (many answer 404), until there are PER_LANGUAGE of each
+  language. What a package builds with says its language, and most bytes of its own sources have to be in it; between C
+  and C++ these alone decide.
 - GitHub: every clone below a folder of mirrors, in the language with most bytes (that of the experiment
   image_curation where it is listed there).
 
@@ -29,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pipeline.checkout import CheckoutConfig
-from pipeline.downloads import FOLDER, NAME_PATTERN, NPM_PACK, VERSION_PATTERN, Ecosystem, download, fetch_container
+from pipeline.downloads import FOLDER, NAME_PATTERN, NPM_PACK, VERSION_PATTERN, download, fetch_container
 from pipeline.errors import InfrastructureFailure, ItemRejected
 from pipeline.sources.local import LocalConfig, LocalPath, LocalSource
 from pipeline.sources.registry import Package
@@ -41,6 +42,7 @@ LIST = EXPERIMENT / "list.jsonl"
 SEED = "score-model-1"
 DRAWN: Mapping[str, int] = {"pypi": 28, "npm": 18}
 PER_LANGUAGE = 8
+MAX_PLACE = 1500
 MAX_ARCHIVE = 3 * 2**20
 MAX_SOURCE = 2 * 2**20
 MAX_INDEX = 256 * 2**20
@@ -126,12 +128,14 @@ class Listed:
 
 def read_list(path: Path = LIST) -> list[Listed]:
     """The committed list."""
-    return [Listed(**json.loads(line)) for line in path.read_text().splitlines()]
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [Listed(**json.loads(line)) for line in lines]
 
 
-def write_list(found: Iterable[Listed], path: Path = LIST) -> None:
+def extend_list(found: Iterable[Listed], path: Path = LIST) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in found))
+    with path.open("a") as sink:
+        sink.writelines(json.dumps(asdict(one)) + "\n" for one in found)
 
 
 def place(ecosystem: str, name: str, seed: str = SEED) -> str:
@@ -162,7 +166,7 @@ def drawn(ecosystem: str, catalogue: Iterable[str], count: int) -> list[tuple[st
     return sorted(allowed, key=lambda one: place(ecosystem, one[0]))[:count]
 
 
-def packages_of(ecosystem: Ecosystem, catalogue: Path, backend: Backend, image: Callable[[], str]) -> Iterator[Listed]:
+def packages_of(ecosystem: str, catalogue: Path, backend: Backend, image: Callable[[], str]) -> Iterator[Listed]:
     """The drawn packages of PyPI or npm, each downloaded once to know its archive."""
     with catalogue.open(encoding="utf-8") as lines:
         chosen = drawn(ecosystem, lines, DRAWN[ecosystem])
@@ -261,7 +265,7 @@ def debian_packages(backend: Backend, image: Callable[[], str]) -> Iterator[List
         where = "$(apt-get indextargets --format '$(FILENAME)' 'Created-By: Sources')"
         sandbox.execute(f"mkdir -p {FOLDER} && /usr/lib/apt/apt-helper cat-file {where} > {FOLDER}/index", timeout_s=90)
         index = (sandbox.get(f"{FOLDER}/index", max_bytes=MAX_INDEX) or b"").decode()
-        for source in sorted(sources(index), key=lambda one: place("debian", one.name)):
+        for source in sorted(sources(index), key=lambda one: place("debian", one.name))[:MAX_PLACE]:
             if not +missing:
                 return
             wanted = [language for language in source.helper if missing[language] > 0]
