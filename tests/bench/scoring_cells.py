@@ -34,10 +34,14 @@ from pipeline.stages.scoring import Fetched, fetched
 from sandbox.building.images import ImageBuilder
 from sandbox.building.room import Room
 from sandbox.engine import connect
+from sandbox.types import BuildLimits
 from tests.bench.scoring_sample import EXPERIMENT, Listed, clone
 
 CELLS = EXPERIMENT / "cells.jsonl"
 CURATION = EXPERIMENT.parent / "image_curation" / "cells.jsonl"
+LIMITS = BuildLimits(timeout_s=1800)
+SMOKE_S = 120
+"""Several times the usual limits: what a busy machine does to a build is no label."""
 FREE_BYTES = 15 * 10**9
 """With less than this on the disk of the data folder nothing more is built."""
 OUTCOME = ("strategy", "status", "failure_class", "builder", "base_substituted", "smoke_ok", "seconds")
@@ -81,12 +85,13 @@ class Bench:
     def of(cls, shop: Workshop, mirrors: Path) -> Bench:
         """A workbench for first attempts. Its room keeps all images of others: the engine may be shared."""
         client = connect(shop.data)
-        config = CurationConfig(max_attempts=1, tests_timeout_s=0)
+        config = CurationConfig(max_attempts=1, smoke_timeout_s=SMOKE_S, tests_timeout_s=0)
         builder = ImageBuilder(client, shop.bases(), shop.egress(), Room(client, shop.data))
         workbench = replace(
             shop.workbench(),
             build=builder.build,
             config=config,
+            limits=LIMITS,
             check=sandbox_check(shop.backend(), config),
             push=None,
             rewrite=None,
