@@ -119,6 +119,8 @@ class Score(Record):
     score: float = Field(ge=0.0, le=1.0)
     kept: bool
     features: dict[str, float]
+    explanation: dict[str, float] = Field(default_factory=dict)
+    """What moved the score most, and how far; empty for a scorer whose features are its explanation."""
 
 
 class VerifierFile(Record):
