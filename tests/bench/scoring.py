@@ -2,11 +2,13 @@
 
     python -m tests.bench.scoring --mirrors FOLDER --list pypi --catalogues FOLDER   # draws; before any is built
     python -m tests.bench.scoring --mirrors FOLDER [--minutes 60]                    # builds what has no outcome yet
+    python -m tests.bench.scoring --report [--features]                              # fits one half, judges the other
 
 The rule of the draw is in scoring_sample.py, one build in scoring_cells.py. Everything lies in
-training/experiments/score_model: list.jsonl (what was drawn), cells.jsonl (one outcome a line). A run may be ended and
-begun again: it goes on in the order of the ids' hashes, so what it did at any time is a random part of the list. The
-last line is one JSON object.
+training/experiments/score_model: list.jsonl (what was drawn), cells.jsonl (one outcome a line), features.jsonl
+(computed from the trees of the data folder with --features), result.json (the figures). A run may be ended and begun
+again: it goes on in the order of the ids' hashes, so what it did at any time is a random part of the list. The last
+line is one JSON object.
 """
 
 from __future__ import annotations
@@ -16,12 +18,17 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from assets.resources import Workshop, open_workshop
+from pipeline.scoring.features import VERSION
+from pipeline.scoring.labels import label_of
 from tests.bench.scoring_cells import CELLS, Bench, DiskFull, known_cells
+from tests.bench.scoring_features import compute, known_features, labelled, rows_of
+from tests.bench.scoring_heldout import Halves, Row, by_owner, by_time, figures
 from tests.bench.scoring_sample import (
+    EXPERIMENT,
     LIST,
     Listed,
     clones,
@@ -31,7 +38,9 @@ from tests.bench.scoring_sample import (
     place,
     read_list,
 )
+from training.methods.score_model import ScoreModelConfig, fit
 
+RESULT = EXPERIMENT / "result.json"
 logger = logging.getLogger(__name__)
 
 
@@ -68,6 +77,39 @@ def go_on(bench: Bench, found: Sequence[Listed], minutes: float) -> None:
         logger.warning("%s: %s %s", one.id, cell["status"], cell["failure_class"] or "")
 
 
+def judged(rows: Sequence[Row], halves: Halves) -> dict[str, object]:
+    """The figures of one split: a model of the first half, asked about the second."""
+    training, held = halves
+    model = fit([labelled(row) for row in training], ScoreModelConfig())
+    said = {row.id: model.probability(row.features) for row in held}
+    return {"of": len(rows), "penalty": model.training["penalty"]} | figures(training, held, lambda row: said[row.id])
+
+
+def report() -> dict[str, object]:
+    """All figures, from the committed files alone."""
+    cells = known_cells()
+    rows = rows_of(cells, known_features())
+    without = [cell for cell in cells.values() if label_of(cell) is None]
+    return {
+        "features": VERSION,
+        "labelled_builds": len(rows),
+        "base_rate": round(sum(row.label for row in rows) / len(rows), 4),
+        "successes_and_labels_by_language": _rates(rows, lambda row: row.language),
+        "successes_and_labels_by_ecosystem": _rates(rows, lambda row: row.id.partition("/")[0]),
+        "without_a_label": dict(Counter(str(cell["failure_class"] or cell["status"]) for cell in without)),
+        "failures": dict(Counter(str(cells[row.id]["failure_class"]) for row in rows if not row.label)),
+        "taken_over": sum(cells[row.id]["from"] != "built" for row in rows),
+        "heldout": judged(rows, by_owner(rows)),
+        "heldout_by_time": judged(rows, by_time(rows)),
+    }
+
+
+def _rates(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, list[int]]:
+    names = sorted({key(row) for row in rows})
+    of = {name: [row.label for row in rows if key(row) == name] for name in names}
+    return {name: [sum(labels), len(labels)] for name, labels in of.items()}
+
+
 def counted(found: Sequence[Listed]) -> dict[str, object]:
     """How many there are of each kind, and what became of them."""
     there = [one for one in found if one.left_out is None]
@@ -84,14 +126,25 @@ def counted(found: Sequence[Listed]) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mirrors", type=Path, required=True, help="folder of git clones, OWNER+NAME each")
+    parser.add_argument("--mirrors", type=Path, help="folder of git clones, OWNER+NAME each")
     parser.add_argument("--data", type=Path, default=None, help="data folder (default: that of the main job)")
     parser.add_argument("--list", choices=("github", "pypi", "npm", "debian"), help="draw; once for each of them")
     parser.add_argument("--catalogues", type=Path, help="folder of pypi.tsv and npm.tsv, for --list")
     parser.add_argument("--minutes", type=float, default=600.0, help="no build begins later than this")
+    parser.add_argument("--report", action="store_true", help="write result.json")
+    parser.add_argument("--features", action="store_true", help="compute those that are missing before the report")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     shop = open_workshop(data=options.data)
+    if options.features:
+        compute(shop, read_list(), known_cells())
+    if options.report:
+        result = report()
+        RESULT.write_text(json.dumps(result, indent=2) + "\n")
+        print(json.dumps(result))
+        return
+    if options.mirrors is None:
+        parser.error("--mirrors is needed to draw and to build")
     if options.list:
         if any(one.ecosystem == options.list for one in read_list()):
             raise SystemExit(f"{options.list} is in {LIST.name} already, and labels hang on it")
