@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 from pipeline.disk import sync
 from pipeline.errors import ConfigurationError
 from pipeline.schemas import canonical_json
-from pipeline.scoring.features import VERSION, features_of
+from pipeline.scoring.features import VERSION, features_of, metadata_features
 from pipeline.scoring.labels import Labelled
 from pipeline.scoring.protocol import ScoreConfig
 from pipeline.types import TASKS, Checkout, Record, Repository, Score
@@ -159,6 +159,12 @@ def newest(folder: Path) -> Path | None:
 def _stored(folder: Path) -> list[Path]:
     found = folder.glob("*.json") if folder.is_dir() else ()
     return sorted((path for path in found if _NAME.fullmatch(path.name)), key=lambda path: int(path.name.split("-")[0]))
+
+
+def foretold(model: ScoreModel, known: Iterable[tuple[Repository, Checkout]]) -> Iterator[tuple[str, float]]:
+    """(repository id, probability) by metadata alone, one after the other: what a tree would add counts as average."""
+    for repository, checkout in known:
+        yield repository.repository_id, model.probability(metadata_features(repository, checkout))
 
 
 class LearnedScorer:
