@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import shutil
 from collections.abc import Mapping
@@ -34,9 +35,12 @@ from pipeline.stages.scoring import Fetched, fetched
 from sandbox.building.images import ImageBuilder
 from sandbox.building.room import Room
 from sandbox.engine import connect
+from sandbox.errors import SandboxUnavailable
+from sandbox.streams import engine_call
 from sandbox.types import BuildLimits
 from tests.bench.scoring_sample import EXPERIMENT, Listed, clone
 
+logger = logging.getLogger(__name__)
 CELLS = EXPERIMENT / "cells.jsonl"
 CURATION = EXPERIMENT.parent / "image_curation" / "cells.jsonl"
 LIMITS = BuildLimits(timeout_s=1800)
@@ -142,11 +146,12 @@ class Bench:
         if not name or row["cached"]:
             return
         try:
-            tags = self.client.images.get(name).tags
-            if len(tags) == bool(row["image_digest"]):
-                self.client.images.remove(name)
-        except (ImageNotFound, APIError):
-            return  # something else stands on it
+            with engine_call("removing an image"):
+                tags = self.client.images.get(name).tags
+                if len(tags) == bool(row["image_digest"]):
+                    self.client.images.remove(name)
+        except (ImageNotFound, APIError, SandboxUnavailable) as error:
+            logger.warning("an image stays: %s", error)  # something else stands on it, or the engine is busy
 
 
 def _line(one: Listed, item: Fetched | None, row: Mapping[str, object], origin: str, date: str | None) -> Row:
