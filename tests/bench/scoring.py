@@ -23,10 +23,10 @@ from pathlib import Path
 
 from assets.resources import Workshop, open_workshop
 from pipeline.scoring.features import VERSION
-from pipeline.scoring.labels import label_of
+from pipeline.scoring.labels import Labelled, label_of
 from tests.bench.scoring_cells import CELLS, Bench, DiskFull, known_cells
-from tests.bench.scoring_features import compute, known_features, labelled, rows_of
-from tests.bench.scoring_heldout import Halves, Row, by_owner, by_time, figures
+from tests.bench.scoring_features import compute, known_features, labels_of
+from tests.bench.scoring_heldout import by_owner, by_time, judged
 from tests.bench.scoring_sample import (
     EXPERIMENT,
     LIST,
@@ -38,7 +38,6 @@ from tests.bench.scoring_sample import (
     place,
     read_list,
 )
-from training.methods.score_model import ScoreModelConfig, fit
 
 RESULT = EXPERIMENT / "result.json"
 logger = logging.getLogger(__name__)
@@ -77,34 +76,27 @@ def go_on(bench: Bench, found: Sequence[Listed], minutes: float) -> None:
         logger.warning("%s: %s %s", one.id, cell["status"], cell["failure_class"] or "")
 
 
-def judged(rows: Sequence[Row], halves: Halves) -> dict[str, object]:
-    """The figures of one split: a model of the first half, asked about the second."""
-    training, held = halves
-    model = fit([labelled(row) for row in training], ScoreModelConfig())
-    said = {row.id: model.probability(row.features) for row in held}
-    return {"of": len(rows), "penalty": model.training["penalty"]} | figures(training, held, lambda row: said[row.id])
-
-
 def report() -> dict[str, object]:
     """All figures, from the committed files alone."""
-    cells = known_cells()
-    rows = rows_of(cells, known_features())
+    cells, features = known_cells(), known_features()
+    rows = labels_of(cells, features)
+    static = {name: float(line["static"]) for name, line in features.items()}
     without = [cell for cell in cells.values() if label_of(cell) is None]
     return {
         "features": VERSION,
         "labelled_builds": len(rows),
         "base_rate": round(sum(row.label for row in rows) / len(rows), 4),
         "successes_and_labels_by_language": _rates(rows, lambda row: row.language),
-        "successes_and_labels_by_ecosystem": _rates(rows, lambda row: row.id.partition("/")[0]),
+        "successes_and_labels_by_ecosystem": _rates(rows, lambda row: row.repository_id.partition("/")[0]),
         "without_a_label": dict(Counter(str(cell["failure_class"] or cell["status"]) for cell in without)),
-        "failures": dict(Counter(str(cells[row.id]["failure_class"]) for row in rows if not row.label)),
-        "taken_over": sum(cells[row.id]["from"] != "built" for row in rows),
-        "heldout": judged(rows, by_owner(rows)),
-        "heldout_by_time": judged(rows, by_time(rows)),
+        "failures": dict(Counter(str(cells[row.repository_id]["failure_class"]) for row in rows if not row.label)),
+        "taken_over": sum(cells[row.repository_id]["from"] != "built" for row in rows),
+        "heldout": judged(by_owner(rows), static),
+        "heldout_by_time": judged(by_time(rows), static),
     }
 
 
-def _rates(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, list[int]]:
+def _rates(rows: Sequence[Labelled], key: Callable[[Labelled], str]) -> dict[str, list[int]]:
     names = sorted({key(row) for row in rows})
     of = {name: [row.label for row in rows if key(row) == name] for name in names}
     return {name: [sum(labels), len(labels)] for name, labels in of.items()}

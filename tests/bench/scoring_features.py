@@ -19,7 +19,6 @@ from pipeline.scoring import ScoreConfig, StaticScorer
 from pipeline.scoring.features import VERSION, features_of
 from pipeline.scoring.labels import Labelled, label_of
 from pipeline.stages.scoring import Fetched
-from tests.bench.scoring_heldout import Row
 from tests.bench.scoring_sample import EXPERIMENT, Listed
 
 FEATURES = EXPERIMENT / "features.jsonl"
@@ -57,37 +56,20 @@ def compute(shop: Workshop, listed: Sequence[Listed], cells: Mapping[str, Mappin
     FEATURES.write_text("".join(json.dumps(line) + "\n" for line in ordered))
 
 
-def rows_of(cells: Mapping[str, Mapping[str, Any]], features: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """What is labelled and has features, in the order of the ids."""
+def labels_of(cells: Mapping[str, Mapping[str, Any]], features: Mapping[str, Mapping[str, Any]]) -> list[Labelled]:
+    """What has a label and features, as the training takes it, in the order of the ids."""
     found = []
     for name in sorted(cells.keys() & features.keys()):
-        cell, line = cells[name], features[name]
-        label = label_of(cell)
-        if label is None:
-            continue
-        found.append(
-            Row(
-                id=name,
-                owner=str(cell["owner"]),
-                label=label,
-                language=str(cell["language"]),
-                date=cell["date"],
-                n_bytes=int(cell["n_bytes"]),
-                n_files=int(cell["n_files"]),
-                features=line["features"],
-                static=float(line["static"]),
+        if (label := label_of(cells[name])) is not None:
+            cell = cells[name]
+            found.append(
+                Labelled(
+                    repository_id=name,
+                    owner=cell["owner"],
+                    label=label,
+                    features=features[name]["features"],
+                    time=cell["date"] or "",
+                    language=cell["language"],
+                )
             )
-        )
     return found
-
-
-def labelled(row: Row) -> Labelled:
-    """As the training takes it."""
-    return Labelled(
-        repository_id=row.id,
-        owner=row.owner,
-        label=row.label,
-        features=dict(row.features),
-        time=row.date or "",
-        language=row.language,
-    )
