@@ -7,8 +7,8 @@
 The rule of the draw is in scoring_sample.py, one build in scoring_cells.py. Everything lies in
 training/experiments/score_model: list.jsonl (what was drawn), cells.jsonl (one outcome a line), features.jsonl
 (computed from the trees of the data folder with --features), result.json (the figures). A run may be ended and begun
-again: it goes on in the order of the ids' hashes, so what it did at any time is a random part of the list. The last
-line is one JSON object.
+again: it goes on in the order of the ids' hashes, those first whose outcome is known. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from assets.resources import Workshop, open_workshop
@@ -53,17 +53,17 @@ def draw(shop: Workshop, ecosystem: str, catalogues: Path, mirrors: Path) -> lis
     return list(packages_of(ecosystem, catalogues / f"{ecosystem}.tsv", backend, image))
 
 
-def waiting(found: Sequence[Listed]) -> list[Listed]:
-    """What has no outcome yet, in the order in which it is built."""
+def waiting(found: Sequence[Listed], known: Container[str]) -> list[Listed]:
+    """What has no outcome yet, in the order in which it is built; `known` are ids at versions that need no build."""
     done = known_cells()
     there = [one for one in found if one.left_out is None and one.id not in done]
-    return sorted(there, key=lambda one: place("order", one.id))
+    return sorted(there, key=lambda one: (f"{one.id}@{one.version}" not in known, place("order", one.id)))
 
 
 def go_on(bench: Bench, found: Sequence[Listed], minutes: float) -> None:
     """One after another until all are done, the time is over, or the disk is nearly full."""
     end = time.monotonic() + 60 * minutes
-    for one in waiting(found):
+    for one in waiting(found, bench.former):
         if time.monotonic() > end:
             return
         try:
