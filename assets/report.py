@@ -1,8 +1,8 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
-What is counted is in pipeline/image_report.py, instance_report.py, rollout_report.py, curation_report.py and
-quality/report.py; the faces of the first four in the Dagster UI are image_figures.py, instance_figures.py,
-rollout_figures.py and curation_figures.py.
+What is counted is in pipeline/image_report.py, scoring_report.py, instance_report.py, rollout_report.py,
+curation_report.py and quality/report.py; the faces of all but the last in the Dagster UI are image_figures.py,
+scoring_figures.py, instance_figures.py, rollout_figures.py and curation_figures.py.
 """
 
 from pathlib import Path
@@ -50,6 +50,28 @@ def images(data: Path | None, config: Path | None, as_json: bool) -> None:
         soft_wrap=True,
         highlight=False,
     )
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+def scoring(data: Path | None, config: Path | None, as_json: bool) -> None:
+    """How good the learned score is on repositories it never saw, and what each threshold would keep."""
+    from rich.console import Console
+
+    from assets.scoring_figures import scoring_remarks, scoring_tables
+    from pipeline.scoring_report import scoring_report
+
+    workshop = open_located(data, config)
+    found = scoring_report(workshop.store(), workshop.data)
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in scoring_tables(found):
+        console.print(table)
+    for remark in scoring_remarks(found):
+        console.print(remark, soft_wrap=True, highlight=False, markup=False)
 
 
 @report.command()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field, SecretStr
 
-from assets.settings import Settings, read_settings
+from assets.settings import ScoringConfig, Settings, read_settings
 from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
 from pipeline.errors import ConfigurationError, PipelineError
@@ -25,6 +25,9 @@ from pipeline.llm.choice import ModelConfig, chosen_model
 from pipeline.llm.protocol import ChatModel
 from pipeline.model_repair import rewritten
 from pipeline.scoring import Scorer, StaticScorer
+from pipeline.scoring.exploration import ExploringScorer
+from pipeline.scoring.learned import FOLDER, LearnedScorer, ScoreModel, newest
+from pipeline.scoring.llm_files import LlmFileScorer
 from pipeline.snapshots import SnapshotVersion, versions
 from pipeline.sources import Source
 from pipeline.sources.context import ContextSource
@@ -170,7 +173,24 @@ class Workshop:
 
     @functools.cache  # noqa: B019
     def scorer(self) -> Scorer:
-        return StaticScorer(self.settings.score)
+        """Raises ConfigurationError for a model that is named in [scoring] and is not there, or cannot be used."""
+        config = self.settings.scoring
+        return ExploringScorer(self._plain_scorer(config), config)
+
+    def _plain_scorer(self, config: ScoringConfig) -> Scorer:
+        if config.model == "static":
+            return StaticScorer(config)
+        if config.model == "llm":
+            if (model := self.model()) is None:
+                raise ConfigurationError('[scoring] model = "llm" asks the model of [model], and none is named there')
+            return LlmFileScorer(model, config, config.llm)
+        path = newest(self.data / FOLDER)
+        if path is None:
+            raise ConfigurationError(
+                f'[scoring] model = "learned": there is no score model in {self.data / FOLDER} yet; build repositories '
+                'with model = "static", then materialize the asset score_model'
+            )
+        return LearnedScorer(ScoreModel.read(path), config)
 
     def host(self) -> "HostFacts":
         """What this machine is known by, which no published row may say."""

@@ -5,9 +5,12 @@ import dagster as dg
 from assets.datasets import NIGHTLY_DAY
 from assets.partitions import range_tags
 
+_SCORE_MODEL = dg.AssetSelection.assets("score_model")
+
 main_job = dg.define_asset_job(
     "main",
-    selection=dg.AssetSelection.all(),
+    # Another model means other scores: when there is one is for people to say.
+    selection=dg.AssetSelection.all() - _SCORE_MODEL,
     description="Repositories to a snapshot of verified trajectories, for every stream of one crawl day.",
     executor_def=dg.in_process_executor,
 )
@@ -16,6 +19,14 @@ instances_job = dg.define_asset_job(
     "instances_only",
     selection=dg.AssetSelection.assets("ratings").upstream(),
     description="The main job up to the admitted and rated instances: no agent attempts them.",
+    executor_def=dg.in_process_executor,
+)
+
+
+score_model_job = dg.define_asset_job(
+    "score_model",
+    selection=_SCORE_MODEL,
+    description="A new model of the learned score, trained on all first builds there are.",
     executor_def=dg.in_process_executor,
 )
 

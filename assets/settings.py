@@ -17,7 +17,8 @@ from pipeline.image_attempts import CurationConfig
 from pipeline.instances import InstancesConfig
 from pipeline.llm.choice import ModelConfig
 from pipeline.rollout import RolloutConfig
-from pipeline.scoring import ScoreConfig
+from pipeline.scoring.exploration import ExplorationConfig
+from pipeline.scoring.llm_files import LlmFilesConfig
 from pipeline.snapshots.pushing import PublishConfig
 from pipeline.snapshots.retention import RetentionConfig
 from pipeline.sources.local import LocalConfig
@@ -86,6 +87,14 @@ class BuildsConfig(BuildLimits):
         return BuildLimits.model_validate(self.model_dump(include=set(BuildLimits.model_fields)))
 
 
+class ScoringConfig(ExplorationConfig):
+    """Who judges repositories before they are built, and which of them are."""
+
+    model: Literal["static", "learned", "llm"] = "static"
+    """`learned` is the newest model of the asset score_model, `llm` asks the model of [model] about single files."""
+    llm: LlmFilesConfig = LlmFilesConfig()
+
+
 class Settings(Record):
     """touchstone.toml. Every setting has a default; an unknown one is an error."""
 
@@ -103,7 +112,7 @@ class Settings(Record):
     of a server: TOUCHSTONE_MODEL_KEY."""
     sandbox: SandboxConfig = SandboxConfig()
     sources: SourcesConfig = SourcesConfig()
-    score: ScoreConfig = ScoreConfig()
+    scoring: ScoringConfig = ScoringConfig()
     instances: InstancesConfig = InstancesConfig()
     decontamination: DecontaminationConfig = DecontaminationConfig()
     quality: QualityConfig = QualityConfig()

@@ -115,6 +115,9 @@ SCORES: dict[str, pa.DataType] = {
     "score": pa.float64(),
     "kept": pa.bool_(),
     "features": NUMBERS,
+    "explanation": NUMBERS,
+    "explored": pa.bool_(),
+    "propensity": pa.float64(),
 }
 
 IMAGE_BUILDS: dict[str, pa.DataType] = {

@@ -14,7 +14,7 @@ class Funnel(Record):
     repositories: int
     """Repositories that a source listed."""
     kept: int
-    """… whose score reached the threshold."""
+    """… whose score reached the threshold, or that were kept all the same to learn from them."""
     images_built: int
     """… for which an image was built."""
     languages: tuple[str, ...]

@@ -57,7 +57,7 @@ TABLES: dict[str, TableSchema] = {
         _working("listings", 1, columns.LISTINGS),
         _working("repositories", 1, columns.REPOSITORIES),
         _working("contexts", 1, columns.CONTEXTS),
-        _working("scores", 1, columns.SCORES),
+        _working("scores", 2, columns.SCORES),
         _working("image_builds", 2, columns.IMAGE_BUILDS, 1_000),
         _working("instances", 2, columns.INSTANCES, 1_000),
         _working("selections", 1, columns.SELECTIONS),

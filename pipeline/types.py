@@ -119,6 +119,12 @@ class Score(Record):
     score: float = Field(ge=0.0, le=1.0)
     kept: bool
     features: dict[str, float]
+    explanation: dict[str, float] = Field(default_factory=dict)
+    """What moved the score most, and how far; empty for a scorer whose features are its explanation."""
+    explored: bool = False
+    """Kept in spite of its score, chosen at random."""
+    propensity: float = Field(default=1.0, ge=0.0, le=1.0)
+    """How likely it was that it is kept, given its score."""
 
 
 class VerifierFile(Record):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.scoring.labels import Labelled
 from tests.bench import scoring_cells
-from tests.bench.scoring_heldout import Row, auc, best_lift, by_owner, by_time, calibration, lift
+from tests.bench.scoring_features import labels_of
+from tests.bench.scoring_heldout import by_owner, by_time, judged
 from tests.bench.scoring_sample import Listed, drawn, own_language, place, sources
 
 CATALOGUE = ["name\tversion\tmonth\n", *(f"project{number}\t1.{number}\t2024-01\n" for number in range(50))]
@@ -92,43 +94,47 @@ def test_a_line_has_the_owner_as_a_hash_and_no_log() -> None:
     assert "secret words" not in str(line)
 
 
-def _row(number: int, label: bool, owner: str | None = None, date: str | None = None) -> Row:
-    return Row(f"x/{number}", owner or f"owner{number}", label, "c", date, 100 + number, 1, {}, 0.5)
+def _row(number: int, *, owner: str | None = None, time: str = "") -> Labelled:
+    return Labelled(
+        repository_id=f"x/{number}", owner=owner or f"owner{number}", label=number % 2 == 0, features={}, time=time
+    )
 
 
 def test_all_rows_of_an_owner_are_on_one_side_of_the_split() -> None:
-    rows = [_row(number, True, f"owner{number % 20}") for number in range(100)]
+    rows = [_row(number, owner=f"owner{number % 20}") for number in range(100)]
     training, held = by_owner(rows)
+    assert len(training) + len(held) == 100
     assert training and held
     assert not {row.owner for row in training} & {row.owner for row in held}
 
 
 def test_the_newest_half_is_held_out_by_time_and_its_owners_are_not_trained_on() -> None:
-    rows = [_row(number, True, date=f"20{10 + number}-01") for number in range(8)]
-    rows.append(_row(20, True, owner="owner7", date="2009-01"))
-    training, held = by_time([*rows, _row(30, True)])
-    assert {row.date for row in held} == {f"20{10 + number}-01" for number in range(3, 8)}
-    assert "x/20" not in {row.id for row in training}
+    rows = [_row(number, time=f"20{10 + number}-01") for number in range(8)]
+    rows.append(_row(20, owner="owner7", time="2009-01"))
+    training, held = by_time([*rows, _row(30)])
+    assert {row.time for row in held} == {f"20{10 + number}-01" for number in range(3, 8)}
+    assert [row.repository_id for row in training] == ["x/0", "x/1", "x/2"]
 
 
-def test_a_perfect_score_has_the_best_possible_lift() -> None:
-    rows = [_row(number, number < 10) for number in range(20)]
-    assert lift(rows, lambda row: float(row.label)) == best_lift(rows) == 2.0
-    assert auc(rows, lambda row: float(row.label)) == 1.0
+def _features(number: int, label: bool) -> dict[str, float]:
+    return {"telling": float(label) + 0.1 * (number % 3), "noise": float(number % 7), "log_bytes": 5.0 + number % 4}
 
 
-def test_the_best_possible_lift_is_bounded_by_the_budget() -> None:
-    assert best_lift([_row(number, number < 5) for number in range(100)]) == pytest.approx(5.0)
+def test_a_feature_that_tells_everything_gives_the_best_lift_on_the_held_out_half() -> None:
+    rows = [_row(number) for number in range(200)]
+    rows = [row.model_copy(update={"features": _features(n, row.label)}) for n, row in enumerate(rows)]
+    figures = judged(by_owner(rows), {row.repository_id: 0.5 for row in rows})
+    assert figures["share_of_best_lift"]["value"] == pytest.approx(1.0)  # type: ignore[index]
+    assert figures["auc"] == 1.0
 
 
-def test_a_score_that_says_nothing_has_a_lift_near_one_and_no_auc() -> None:
-    rows = [_row(number, number % 2 == 0) for number in range(400)]
-    assert lift(rows, lambda row: 0.0) == pytest.approx(1.0, abs=0.25)
-    assert auc(rows, lambda row: 0.0) == 0.5
-
-
-def test_a_probability_that_is_wrong_everywhere_has_the_error_of_its_distance() -> None:
-    rows = [_row(number, number % 2 == 0) for number in range(100)]
-    error, table = calibration(rows, lambda row: 0.9)
-    assert error == pytest.approx(0.4, abs=0.01)
-    assert sum(part["n"] for part in table) == 100
+def test_only_outcomes_with_a_label_and_features_are_rows() -> None:
+    about = {"owner": "o", "date": None, "language": "c"}
+    cells = {
+        "a": {"status": "built", "smoke_ok": True, "failure_class": None, **about},
+        "b": {"status": "failed", "smoke_ok": None, "failure_class": "infrastructure", **about},
+        "c": {"status": "failed", "smoke_ok": None, "failure_class": "compile_failed", **about},
+        "d": {"status": "built", "smoke_ok": False, "failure_class": "smoke_failed", **about},
+    }
+    features = {name: {"features": {"x": 1.0}} for name in "abd"}
+    assert [(row.repository_id, row.label) for row in labels_of(cells, features)] == [("a", True), ("d", False)]

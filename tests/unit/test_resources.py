@@ -22,7 +22,7 @@ def write(folder: Path, text: str) -> Path:
     [
         ("workerz = 2", "workerz"),
         ("workers = 0", "workers"),
-        ("[score]\nthreshold = 2", "score.threshold"),
+        ("[scoring]\nthreshold = 2", "scoring.threshold"),
         ("[images.build_env]\nPIP_INDEX_URL = 'https://me:secret@index.test/simple'", "credentials"),
         ("workers = ", "TOML"),
         ("snapshot = '../x'", "snapshot"),

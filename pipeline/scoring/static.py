@@ -15,15 +15,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Literal, Protocol, get_args
-
-from pydantic import BaseModel, ConfigDict, Field
+from pathlib import Path
+from typing import get_args
 
 from pipeline.checkout import Tree
+from pipeline.scoring.protocol import ScoreConfig
+from pipeline.scoring.signals import BUILD_FILES, DOCKERFILE, LOCK_FILES, Signal, signals_of
 from pipeline.types import TASKS, Checkout, Language, Repository, Score
-
-Signal = Literal["build", "sources", "documentation", "tests", "automation", "scripts"]
 
 WEIGHTS: dict[Signal, float] = {
     "build": 0.35,  # a file that says how the project is built or installed, or pins what it needs
@@ -34,44 +32,6 @@ WEIGHTS: dict[Signal, float] = {
     "scripts": 0.05,
 }
 
-_EXTENSIONS: dict[Language, tuple[str, ...]] = {
-    "go": (".go",),
-    "cpp": (".cc", ".cpp", ".cxx", ".hpp", ".h"),
-    "c": (".c", ".h"),
-    "html": (".html", ".htm", ".css", ".js"),
-    "java": (".java",),
-    "javascript": (".js", ".mjs", ".cjs"),
-    "php": (".php",),
-    "python": (".py",),
-}
-
-_BUILD_FILES: dict[str, re.Pattern[str]] = {
-    # File name -> what a file that is not a mere shell holds.
-    "makefile": re.compile(r"^[\w.%/$()-]+\s*:(?!=)", re.MULTILINE),
-    "gnumakefile": re.compile(r"^[\w.%/$()-]+\s*:(?!=)", re.MULTILINE),
-    "cmakelists.txt": re.compile(r"\badd_(executable|library)\b", re.IGNORECASE),
-    "configure.ac": re.compile(r"\bAC_OUTPUT\b"),
-    "meson.build": re.compile(r"\b(executable|library)\s*\("),
-    "go.mod": re.compile(r"^module\s", re.MULTILINE),
-    "package.json": re.compile(r'"(scripts|dependencies|main|bin|files)"'),
-    "pyproject.toml": re.compile(r"^\[(project|build-system|tool\.poetry)\]", re.MULTILINE),
-    "setup.py": re.compile(r"\bsetup\s*\("),
-    "composer.json": re.compile(r'"(require|autoload)"'),
-    "pom.xml": re.compile(r"<artifactId>"),
-    "build.xml": re.compile(r"<target\b"),
-    "build.gradle": re.compile(r"\b(plugins|apply plugin|dependencies)\b"),
-    "build.gradle.kts": re.compile(r"\b(plugins|dependencies)\b"),
-    "rules": re.compile(r"\bdh\b|^build\b", re.MULTILINE),
-}
-
-_LOCK_FILES = frozenset(
-    {"go.sum", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "composer.lock", "poetry.lock", "uv.lock"}
-)
-
-_CI = re.compile(r"^(\.github/workflows/.+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circleci/config\.yml|Jenkinsfile)$")
-_DOCKERFILE = re.compile(r"(^|/)(Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile)$", re.IGNORECASE)
-_TEST = re.compile(r"(^|/)(tests?|spec|__tests__|testdata)/|(_test\.go|Tests?\.(java|php)|\.(test|spec)\.[cm]?js)$")
-_DOCUMENT = re.compile(r"(^|/)(readme|install|usage|building)[^/]*$|\.(md|rst|markdown)$", re.IGNORECASE)
 _COMMANDS = re.compile(
     r"^[ \t]*(```|~~~)[ \t]*(sh|bash|shell|console|zsh)\b|^[ \t]*\$ \S|^\.\. code-block:: *(bash|console|sh|shell)",
     re.MULTILINE,
@@ -81,26 +41,6 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~)|::[ \t]*$|^(\t| {4})\S", re.MULTILINE)
 _MAX_READ = 65_536
 _MAX_PER_SIGNAL = 400
 """Files read for one signal; more of them cannot change what the best one says by much."""
-
-
-class ScoreConfig(BaseModel):
-    """What is kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    threshold: float = Field(default=0.2, ge=0.0, le=1.0)
-    """Repositories with a lower score go no further."""
-
-
-class Scorer(Protocol):
-    """Judges one repository. Implementations must give the same score for the same tree."""
-
-    @property
-    def name(self) -> str:
-        """`name@version`, stored on rows; a change of the result changes the version."""
-
-    def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
-        """`tree` is the tar that the checkout names. Raises OSError when it is not there."""
 
 
 class StaticScorer:
@@ -145,28 +85,11 @@ class StaticScorer:
 def _file_qualities(tree: Tree, language: Language) -> Iterator[tuple[Signal, float]]:
     read: dict[Signal, int] = dict.fromkeys(get_args(Signal), 0)
     for name in sorted(tree.files, key=lambda path: (path.count("/"), path)):  # what is near the top says most
-        for signal in _signals(name, language):
+        for signal in signals_of(name, language):
             if read[signal] < _MAX_PER_SIGNAL:
                 read[signal] += 1
                 text = tree.read(name, max_bytes=_MAX_READ).decode("utf-8", "replace")
                 yield signal, _quality(signal, name, text, tree)
-
-
-def _signals(name: str, language: Language) -> Iterator[Signal]:
-    path = PurePosixPath(name)
-    base = path.name.lower()
-    if base in _LOCK_FILES or (base in _BUILD_FILES and (base != "rules" or name == "debian/rules")):
-        yield "build"
-    if _DOCKERFILE.search(name) or _CI.search(name):
-        yield "automation"
-    if _TEST.search(name) or base.startswith("test_"):
-        yield "tests"
-    elif path.suffix.lower() in _EXTENSIONS[language]:
-        yield "sources"
-    if _DOCUMENT.search(name):
-        yield "documentation"
-    if path.suffix in (".sh", ".bash"):
-        yield "scripts"
 
 
 def _quality(signal: Signal, name: str, text: str, tree: Tree) -> float:
@@ -177,7 +100,7 @@ def _quality(signal: Signal, name: str, text: str, tree: Tree) -> float:
         case "build":
             return _build_quality(name, text)
         case "automation":
-            return dockerfile_quality(name, text, tree) if _DOCKERFILE.search(name) else 0.7
+            return dockerfile_quality(name, text, tree) if DOCKERFILE.search(name) else 0.7
         case "documentation":
             return _document_quality(text)
         case "scripts":
@@ -190,11 +113,11 @@ def _build_quality(name: str, text: str) -> float:
     """Half for being there where builds start, half for content that builds something."""
     base = name.rpartition("/")[2].lower()
     near = {0: 1.0, 1: 0.7}.get(name.count("/"), 0.4)
-    if base in _LOCK_FILES:
+    if base in LOCK_FILES:
         return 0.8 * near
     if base.endswith(".json") and not _is_json(text):
         return 0.1
-    return near * (1.0 if _BUILD_FILES[base].search(text) else 0.3)
+    return near * (1.0 if BUILD_FILES[base].search(text) else 0.3)
 
 
 def _document_quality(text: str) -> float:
@@ -242,6 +165,8 @@ def _exists(path: str, tree: Tree) -> bool:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
+    except RecursionError:
+        return False
     except ValueError:
         return len(text) >= _MAX_READ  # cut, so nothing is known
     return True
