@@ -61,7 +61,7 @@ def waiting(found: Sequence[Listed], known: Container[str]) -> list[Listed]:
 
 
 def go_on(bench: Bench, found: Sequence[Listed], minutes: float) -> None:
-    """One after another until all are done, the time is over, or the disk is nearly full."""
+    """One after another until all are done or the time is over. Raises SystemExit when the disk is nearly full."""
     end = time.monotonic() + 60 * minutes
     for one in waiting(found, bench.former):
         if time.monotonic() > end:
@@ -69,8 +69,7 @@ def go_on(bench: Bench, found: Sequence[Listed], minutes: float) -> None:
         try:
             cell = bench.cell(one)
         except DiskFull:
-            logger.warning("too little disk is free; make room and go on")
-            return
+            raise SystemExit("too little disk is free; make room and go on") from None
         with CELLS.open("a") as sink:
             sink.write(json.dumps(cell) + "\n")
         logger.warning("%s: %s %s", one.id, cell["status"], cell["failure_class"] or "")

@@ -21,6 +21,7 @@ import docker
 from docker.errors import APIError, ImageNotFound
 
 from assets.resources import Workshop
+from pipeline.batch import Retry
 from pipeline.checkout import CheckoutConfig, Tree
 from pipeline.image_attempts import CurationConfig, Workbench, sandbox_check
 from pipeline.image_report import NOT_THE_REPOSITORY
@@ -113,9 +114,11 @@ class Bench:
             return _line(one, item, former, "image_curation", one.date)
         if shutil.disk_usage(self.shop.data).free < FREE_BYTES:
             raise DiskFull
-        build(self.shop.store(), [item], self.shop.trees, self.workbench, Options())
+        build(self.shop.store(), [item], self.shop.trees, self.workbench, Options(retry=Retry.INFRASTRUCTURE))
         rows = to_rows(self.shop.store().current("image_builds"))
         row = next(row for row in rows if row["repository_id"] == item.repository.repository_id)
+        if row["failure_class"] == "disk":
+            raise DiskFull
         self._remove(row)
         return _line(one, item, row, "built", one.date or _changelog_date(tree))
 
