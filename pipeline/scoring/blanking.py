@@ -20,10 +20,10 @@ _RAW = r"`[^`]*(?:`|(?P<open_raw>\Z))"
 _TEMPLATE = r"`(?:\\.|\$\{(?:[^{}`]|`(?:\\.|[^`\\])*`|\{(?:[^{}]|\{[^{}]*\})*\})*\}|[^`\\])*(?:`|(?P<open_raw>\Z))"
 _REGEX = (
     r"(?:(?<=[(,=:\[!&|?{};+*%~^<>])|(?<=[(,=:\[!&|?{};+*%~^<>]\ )|(?<=\breturn\ )|(?<=\bcase\ )|(?<=\btypeof\ )"
-    r"|(?m:^[\ \t]*))/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"
+    r"|(?m:^[\ \t]*))/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n]){0,400}\]|[^/\\\n\[]){1,2000}/[a-z]*"
 )
 _TEXT_BLOCK = r'"""(?:\\.|[^\\])*?(?:"""|(?P<open_raw>\Z))'
-_RAW_CPP = r'R"(?P<delimiter>[^\s()\\]{0,16})\(.*?\)(?P=delimiter)"'
+_RAW_CPP = r'R"(?P<delimiter>[^\s()\\]{0,16})\(.*?(?:\)(?P=delimiter)"|(?P<open_raw>\Z))'
 _DIGITS = r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])"
 _HASH = r"(?:(?<=^)|(?<=[\s;(]))\#[^\n]*"
 _HEREDOC_SHELL = r"<<-?\s*\\?(?P<q>['\"]?)(?P<word>\w+)(?P=q)[^\n]*\n.*?(?:^\t*(?P=word)$|(?P<open_heredoc>\Z))"
@@ -63,9 +63,9 @@ _PHP = re.compile(r"<\?(?:php\b|=)?(?P<code>.*?)(?:\?>|\Z)", re.DOTALL | re.IGNO
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _PARTNER = {")": "(", "]": "[", "}": "{"}
 _NOT_BLANK = re.compile(r"[^\n]")
-_CASE = re.compile(r"\bcase\b[^\n;]*\bin\b|\besac\b|;;|[()\[\]{}]")
+_CASE = re.compile(r"\bcase\b[^\n;]{0,300}\bin\b|\besac\b|;;|[()\[\]{}]")
 _BLOCKS = re.compile(
-    r"(?:^|[;&|({]|\b(?:then|do|else)\b)\s*(if|for|while|until|case|select|fi|done|esac)\b", re.MULTILINE
+    r"(?:^|[;&|({]|\b(?:then|do|else)\b)[ \t]*(if|for|while|until|case|select|fi|done|esac)\b", re.MULTILINE
 )
 
 

@@ -1,4 +1,4 @@
-"""Files harmed on purpose: what a score of completeness and executability has to notice, and learns from.
+"""Files harmed on purpose: what a score of completeness and executability has to notice.
 
 Each kind is something that happens to files of repositories: a transfer that stopped, a part that was taken out, text
 of a generator in the place of code. The harm depends on the seed alone.

@@ -16,6 +16,7 @@ from pipeline.own_dockerfile import OwnDockerfile, find_all
 from sandbox.building.dockerfile_text import Instruction, Stage, instructions, stages
 
 _MAX_READ = 2**18
+_MAX_SOURCES = 200
 
 _FAMILIES = {
     "debian": ("debian", "ubuntu", "buildpack-deps"),
@@ -54,7 +55,7 @@ _REGISTRY = re.compile(r"^(?P<host>[^/]*[.:][^/]*)/")
 _PUBLIC = ("docker.io", "gcr.io", "ghcr.io", "quay.io", "mcr.microsoft.com", "public.ecr.aws", "registry.k8s.io")
 _COPY = re.compile(r"\s*(?:COPY|ADD)\s+((?:--[\w-]+(?:=\S+)?\s+)*)(.+)", re.IGNORECASE | re.DOTALL)
 _REMOTE = re.compile(r"[a-z]+://|git@|<<", re.IGNORECASE)
-_PIPED = re.compile(r"\b(?:curl|wget)\b[^|\n]*\|\s*(?:sudo\s+)?(?:ba|da|z)?sh\b")
+_PIPED = re.compile(r"\b(?:curl|wget)\b[^|\n]{0,500}\|\s*(?:sudo\s+)?(?:ba|da|z)?sh\b")
 _FETCHED = re.compile(r"\b(?:curl|wget)\s")
 _ARG = re.compile(r"\s*ARG\s+\w+\s*$", re.IGNORECASE)
 _BUILDKIT = re.compile(r"--mount=|--network=|--security=|<<-?['\"]?\w|--link\b|--chmod=|--parents\b|--exclude=")
@@ -195,7 +196,8 @@ def _sources(step: Instruction) -> list[str]:
 
 def _missing_share(steps: Iterable[Instruction], context: str, tree: Tree) -> float:
     """Of the sources that are named plainly."""
-    named = [source for step in steps for source in _sources(step) if not _REMOTE.match(source) and "$" not in source]
+    sources = (source for step in steps for source in _sources(step))
+    named = [one for one in sources if not _REMOTE.match(one) and "$" not in one][:_MAX_SOURCES]
     missing = sum(not _exists(tree, posixpath.normpath(posixpath.join(context, one.lstrip("/")))) for one in named)
     return missing / len(named) if named else 0.0
 

@@ -2,7 +2,7 @@
 
 What is wrong with a file are its *flaws*, each from 0 (nothing) to 1. Completeness and executability are
 `exp(-sum of weight * flaw)` over their own flaws, and the quality is their product, so that one more flaw never raises
-it. The weights follow from files that were corrupted on purpose, see training/methods/file_quality.py. Nothing is run.
+it. The weights are judgement, held against files that were harmed on purpose (corruptions.py). Nothing is run.
 """
 
 from __future__ import annotations

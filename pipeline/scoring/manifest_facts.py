@@ -34,7 +34,7 @@ _JAVA_SOURCE = re.compile(r"(?:<source>|<maven\.compiler\.source>|sourceCompatib
 _GRADLE_DEPENDENCY = re.compile(r"^\s*(?:implementation|compile|api|testCompile)\b", re.M)
 _FETCHES = re.compile(r"FetchContent|ExternalProject_Add|\bgit clone\b|\bcurl\s|\bwget\s|file\(DOWNLOAD|CPMAddPackage")
 _REQUIRED = re.compile(
-    r"find_package\s*\([^)]*REQUIRED|pkg_check_modules|PKG_CHECK_MODULES|AC_CHECK_LIB|AC_SEARCH_LIBS|dependency\s*\(",
+    r"find_package\s*\([^)]{0,200}REQUIRED|pkg_check_modules|PKG_CHECK_MODULES|AC_CHECK_LIB|AC_SEARCH_LIBS|dependency\s*\(",
     re.I,
 )
 _NAMES = (
@@ -156,7 +156,7 @@ def _go(tree: Tree) -> dict[str, float]:
     version = re.search(r"^go 1\.(\d{1,3})", text, re.M)
     return {
         "go_minor": float(version[1]) if version else 0.0,
-        "go_requires": float(len(re.findall(r"^\s*(?:require\s+)?\S+\.\S+/?\S*\s+v\d", text, re.M))),
+        "go_requires": float(len(re.findall(r"^[ \t]*(?:require[ \t]+)?\S+[ \t]+v\d", text, re.M))),
         "go_replaces": float(len(re.findall(r"=>\s*\.", text))),
     }
 

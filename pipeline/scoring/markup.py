@@ -9,9 +9,9 @@ from pipeline.scoring import known_words
 _TAG = re.compile(
     r"<!--.*?(?:-->|(?P<comment>\Z))|<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]*)(?P<rest>[^<>]*)(?P<close>>?)", re.S
 )
-RAW = re.compile(r"<(script|style|textarea|pre)\b[^>]*>.*?</\1\s*>", re.S | re.I)
+RAW = re.compile(r"<(script|style|textarea|pre)\b[^>]*>.*?(?:(?P<end></\1\s*>)|\Z)", re.S | re.I)
 """Elements whose content is no markup, or may hold brackets of its own."""
-_EMBEDDED = re.compile(r"<\?.*?\?>|\{%.*?%\}|\{\{.*?\}\}|<%.*?%>", re.S)
+_EMBEDDED = re.compile(r"<\?.*?(?:\?>|\Z)|\{%.{0,2000}?%\}|\{\{.{0,2000}?\}\}|<%.{0,2000}?%>", re.S)
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*$", re.M)
 _CALL = re.compile(r"\$[({]|[(){}]")
 _OPENS = re.compile(r"^[ \t]*(ifeq|ifneq|ifdef|ifndef|define)\b", re.M)
@@ -22,7 +22,7 @@ def unclosed_in_html(text: str) -> int:
     """Tags without their partner or their bracket, and comments that go on; a fragment of a page may be whole."""
     text = _EMBEDDED.sub("", text)
     lost = 0
-    text = RAW.sub(" ", text)
+    text = RAW.sub(lambda one: " " if one["end"] else f"<{one[1]}>", text)
     opened: dict[str, int] = {}
     for tag in _TAG.finditer(text):
         if tag["name"] is None:

@@ -138,10 +138,14 @@ def _java(code: str, imports: list[str]) -> _Found:
 def _go(code: str, imports: list[str]) -> _Found:
     body = IMPORTS["go"].sub("", code)
     used = set(re.findall(r"(?<![\w.)\]])([a-z]\w*)\.[A-Z]\w*", body))
-    bound = {word for part in re.findall(r"((?:\w+\s*,\s*)*\w+)\s*:=", body) for word in part.replace(",", " ").split()}
-    bound |= {word for part in re.findall(r"\bvar\s+((?:\w+\s*,\s*)*\w+)", body) for word in _WORD.findall(part)}
+    bound = {
+        word
+        for part in re.findall(r"\b((?:\w+\s*,\s*){0,20}\w+)\s*:=", body)
+        for word in part.replace(",", " ").split()
+    }
+    bound |= {word for part in re.findall(r"\bvar\s+((?:\w+\s*,\s*){0,20}\w+)", body) for word in _WORD.findall(part)}
     # Parameters, receivers, results: what stands in brackets or before a type.
-    bound |= set(re.findall(r"[(,]\s*(\w+)(?:\s*,\s*\w+)*\s+[*\[\].\w]", body))
+    bound |= set(re.findall(r"[(,]\s*(\w+)(?:\s*,\s*\w+){0,8}\s+[*\[\].\w]", body))
     bound |= set(re.findall(r"[(,]\s*(\w+)\s*(?=,\s*\w+\s+[*\[\].\w])", body))
     bound |= set(re.findall(r"^[ \t]*(\w+)[ \t]+[*\[\]\w.]+[ \t]*(?:=|$)", body, re.M))
     for statement in imports:
@@ -168,7 +172,7 @@ def _javascript(code: str, imports: list[str]) -> _Found:
         bound |= set(_WORD.findall(" ".join(part)))
     bound |= set(re.findall(r"(?<![\w.$])([A-Za-z_$][\w$]*)\s*=(?![=>])", body))
     bound |= set(re.findall(r",\s*([A-Za-z_$][\w$]*)\s*(?=[,;=\n])", body))
-    bound |= set(re.findall(r"^\s*(?:async\s+|static\s+)*([A-Za-z_$][\w$]*)\s*\([^()]*\)\s*\{", body, re.M))
+    bound |= set(re.findall(r"^[ \t]*(?:async[ \t]+|static[ \t]+)*([A-Za-z_$][\w$]*)\s*\([^()]*\)\s*\{", body, re.M))
     bound |= {word for statement in imports for word in _WORD.findall(re.sub(r"'[^']*'|\"[^\"]*\"", " ", statement))}
     return used, used - bound - known_words.JAVASCRIPT
 
@@ -192,10 +196,10 @@ def _c(code: str, includes: bool) -> _Found:
         return used, set()
     defined = set(re.findall(r"#[ \t]*define[ \t]+(\w+)|\b(?:struct|class|union|enum)\s+(\w+)", code))
     names = {name for pair in defined for name in pair if name}
-    names |= set(re.findall(r"(\w+)\s*\([^;{}()]*\)\s*(?:const\s*)?\{", code)) | set(
+    names |= set(re.findall(r"\b(\w+)\s*\([^;{}()]*\)\s*(?:const\s*)?\{", code)) | set(
         re.findall(r"\}\s*(\w+)\s*;", code)
     )
-    names |= set(re.findall(r"\btypedef\b[^;{}]*?(\w+)\s*;", code))
+    names |= set(re.findall(r"\btypedef\b[^;{}]{0,300}?\b(\w{1,200})\s*;", code))
     return used, used - names
 
 

@@ -272,3 +272,11 @@ def test_a_script_without_an_ending_is_known_by_its_first_line() -> None:
     assert language_of("bin/run", "#!/usr/bin/env python3\n") == "python"
     assert language_of("bin/run", "#!/bin/bash\n") == "shell"
     assert language_of("bin/run", "words\n") == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [("x.go", "1, "), ("x.go", "a"), ("x.js", ",/["), ("x.cpp", 'R"('), ("x.html", "<?"), ("x.html", "<script>")],
+)
+def test_a_text_that_was_made_to_take_for_ever_is_judged_all_the_same(name: str, piece: str) -> None:
+    assert 0.0 < judge(name, piece * (200_000 // len(piece))).quality < 1.0
