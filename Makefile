@@ -1,7 +1,8 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	bench-rollout bench-snapshots bench-scrubbing bench-crawl chaos-rollout experiment-rollouts roundtrip-harbor
+	bench-rollout bench-snapshots bench-scrubbing bench-crawl chaos-rollout experiment-rollouts experiment-scoring \
+	roundtrip-harbor
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -102,6 +103,12 @@ bench-crawl:
 bench-curation:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.curation $(ARGS)
+
+# First attempts at the images of drawn repositories: labels of the ScoreModel, and what it is worth on those it did not
+# see; ARGS="--mirrors FOLDER" names the clones of training/experiments/score_model/list.jsonl.
+experiment-scoring:
+	infra/bootstrap.sh run
+	.venv/bin/python -m tests.bench.scoring $(ARGS)
 
 # Admitted instances to Harbor's task folders, through Harbor's oracle and nop, and back, where `make peers` (as root)
 # made Harbor ready; ARGS="--data FOLDER --count N". The last line is one JSON object.
