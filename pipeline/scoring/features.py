@@ -22,7 +22,7 @@ from pipeline.scoring.manifest_facts import MAX_READ, manifest_facts, text_of
 from pipeline.scoring.signals import BUILD_FILES, CI, EXTENSIONS, LOCK_FILES, signals_of
 from pipeline.types import LANGUAGES, Checkout, Repository
 
-VERSION = "features@1"
+VERSION = "features@2"
 """Changes when any feature changes its meaning or value; models of another version are refused."""
 
 _Part = Literal["sources", "build", "scripts", "tests"]
