@@ -181,21 +181,10 @@ class LearnedScorer:
     def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
         """As in `Scorer`. The material of a domain and task folders are ours or somebody's finished images: 1."""
         if repository.domain is not None or repository.source == TASKS:
-            return self._score(repository, 1.0, {"curated": 1.0}, {})
+            return self._config.scored(repository, self.name, 1.0, {"curated": 1.0})
         found = features_of(repository, checkout, tree)
-        return self._score(repository, self._model.probability(found), found, self._model.explanation(found))
-
-    def _score(
-        self, repository: Repository, score: float, features: dict[str, float], explanation: dict[str, float]
-    ) -> Score:
-        return Score(
-            repository_id=repository.repository_id,
-            scorer=self.name,
-            score=round(score, 4),
-            kept=score >= self._config.threshold,
-            features=features,
-            explanation=explanation,
-        )
+        probability, explanation = self._model.probability(found), self._model.explanation(found)
+        return self._config.scored(repository, self.name, probability, found, explanation)
 
 
 def held_out(row: Labelled, probability: float) -> HeldOut:

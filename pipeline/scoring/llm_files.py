@@ -57,7 +57,7 @@ class LlmFileScorer:
     def score(self, repository: Repository, checkout: Checkout, tree: Path) -> Score:
         """As in `Scorer`; raises ModelUnavailable, ConfigurationError and ItemRejected (no_answer) too."""
         if repository.domain is not None or repository.source == TASKS:
-            return self._score(repository, 1.0, {"curated": 1.0})
+            return self._config.scored(repository, self.name, 1.0, {"curated": 1.0})
         archive = Tree(tree)
         best: dict[Signal, float] = dict.fromkeys(WEIGHTS, 0.0)
         asked = 0
@@ -68,7 +68,7 @@ class LlmFileScorer:
                 best[signal] = max(best[signal], quality)
         score = min(1.0, sum(WEIGHTS[signal] * quality for signal, quality in best.items()))
         features = {f"best_{signal}": round(quality, 4) for signal, quality in best.items()}
-        return self._score(repository, score, features | {"files_asked": float(asked)})
+        return self._config.scored(repository, self.name, score, features | {"files_asked": float(asked)})
 
     def _chosen(self, tree: Tree, repository: Repository) -> dict[str, list[Signal]]:
         taken: dict[Signal, int] = dict.fromkeys(WEIGHTS, 0)
@@ -100,12 +100,3 @@ class LlmFileScorer:
             else:
                 return answer.completeness * answer.executability / _FULL**2
         raise ItemRejected(NO_ANSWER, f"{printable(name)}: {fault}")
-
-    def _score(self, repository: Repository, score: float, features: dict[str, float]) -> Score:
-        return Score(
-            repository_id=repository.repository_id,
-            scorer=self.name,
-            score=round(score, 4),
-            kept=score >= self._config.threshold,
-            features=features,
-        )

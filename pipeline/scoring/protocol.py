@@ -18,6 +18,24 @@ class ScoreConfig(BaseModel):
     threshold: float = Field(default=0.2, ge=0.0, le=1.0)
     """Repositories with a lower score go no further."""
 
+    def scored(
+        self,
+        repository: Repository,
+        scorer: str,
+        score: float,
+        features: dict[str, float],
+        explanation: dict[str, float] | None = None,
+    ) -> Score:
+        """What is kept of a score in [0, 1]; `scorer` is the name of who gave it."""
+        return Score(
+            repository_id=repository.repository_id,
+            scorer=scorer,
+            score=round(score, 4),
+            kept=score >= self.threshold,
+            features=features,
+            explanation=explanation or {},
+        )
+
 
 class Scorer(Protocol):
     """Judges one repository. Implementations must give the same score for the same tree."""

@@ -60,7 +60,7 @@ class StaticScorer:
         """
         size = {"n_files": float(checkout.n_files), "n_bytes": float(checkout.n_bytes)}
         if repository.domain is not None or repository.source == TASKS:
-            return self._score(repository, 1.0, {"curated": 1.0, **size})
+            return self._config.scored(repository, self.name, 1.0, {"curated": 1.0, **size})
         qualities: dict[Signal, list[float]] = {signal: [] for signal in get_args(Signal)}
         for signal, quality in _file_qualities(Tree(tree), repository.language):
             qualities[signal].append(quality)
@@ -70,16 +70,7 @@ class StaticScorer:
         features = {f"best_{signal}": round(quality, 4) for signal, quality in best.items()}
         features |= {f"n_{signal}": float(len(values)) for signal, values in qualities.items()}
         features["mean_quality"] = round(sum(judged) / len(judged), 4) if judged else 0.0
-        return self._score(repository, score, features | size)
-
-    def _score(self, repository: Repository, score: float, features: dict[str, float]) -> Score:
-        return Score(
-            repository_id=repository.repository_id,
-            scorer=self.name,
-            score=round(score, 4),
-            kept=score >= self._config.threshold,
-            features=features,
-        )
+        return self._config.scored(repository, self.name, score, features | size)
 
 
 def _file_qualities(tree: Tree, language: Language) -> Iterator[tuple[Signal, float]]:
