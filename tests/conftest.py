@@ -65,6 +65,19 @@ def environment() -> Iterator[None]:
     os.environ.update(before)
 
 
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Options of a command that name an empty configuration and a data folder of this test."""
+    from assets.resources import open_workshop
+
+    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
+        monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
+    (tmp_path / "touchstone.toml").write_text("")
+    open_workshop.cache_clear()
+    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
+    open_workshop.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The data folder whose engine the tests use. What a test puts there it removes."""

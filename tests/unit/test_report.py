@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 
 from assets.image_figures import image_figures
 from assets.report import report
-from assets.resources import open_workshop
 from pipeline.image_report import image_report
 from pipeline.tables import Store
 
@@ -20,12 +18,8 @@ NAMED = {"repositories", "built_rate", "smoke_ok_rate", "by_language", "by_strat
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def place(tmp_path: Path, options: list[str]) -> list[str]:
     """Options that name a configuration and a data folder of this test, which holds three repositories."""
-    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
-        monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
-    (tmp_path / "touchstone.toml").write_text("")
-    open_workshop.cache_clear()
     store = Store(tmp_path / "data")
     rows = [
         {"repository_id": name, "item_key": name, "attempt": 1, "reason": "", "strategy": "template", **columns}
@@ -36,8 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         )
     ]
     store.append("image_builds", rows, app_id="test", sequence=1)
-    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
-    open_workshop.cache_clear()
+    return options
 
 
 def test_json_is_one_line_with_the_promised_names(place: list[str]) -> None:

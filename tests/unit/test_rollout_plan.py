@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from assets.cli import touchstone
-from assets.resources import open_workshop
 from pipeline.attempts import Attempt, SamplesConfig, rounds
 from pipeline.batch import Retry
 from pipeline.llm.openai_server import OpenAIServerConfig
@@ -140,10 +138,8 @@ def put(store: Store, table: str, key: str, row: Row) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, task: TaskInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def place(tmp_path: Path, task: TaskInstance, options: list[str]) -> list[str]:
     """Options that name a data folder with one chosen instance, of a repository in Go, and a model that nobody runs."""
-    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
-        monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
     (tmp_path / "touchstone.toml").write_text(
         '[rollout]\nagents = ["oracle", "bash"]\n[model]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\n'
     )
@@ -151,9 +147,7 @@ def place(tmp_path: Path, task: TaskInstance, monkeypatch: pytest.MonkeyPatch) -
     put(store, "listings", "l", {"day": "2026-11-02", "stream": "go", "repository_id": task.repository_id})
     put(store, "instances", "i", {**instance_row(task), "admitted": True})
     put(store, "selections", "s", {"instance_id": task.instance_id, "selected": True})
-    open_workshop.cache_clear()
-    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
-    open_workshop.cache_clear()
+    return options
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from assets.report import report
-from assets.resources import open_workshop
 from assets.rollout_figures import rollout_figures
 from pipeline.attempts import SamplesConfig
 from pipeline.pass_rates import Tally, pass_at_k, pass_rates
@@ -226,12 +224,9 @@ def test_the_replay_rate_is_that_of_the_newest_replays(folder: Folder) -> None:
 
 
 @pytest.fixture
-def place(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def place(folder: Folder, tmp_path: Path, options: list[str]) -> list[str]:
     """Options that name a data folder with attempts, which were stopped when an instance was solved once."""
-    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
-        monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
     (tmp_path / "touchstone.toml").write_text("[rollout.samples]\nenough = 1\n")
-    open_workshop.cache_clear()
     for outcome in ("failed", "failed", "failed", "passed"):
         name = folder.attempt("a", outcome, model="bell\x07[/none]")
     folder.attempt("b", "passed", model="bell\x07[/none]")
@@ -239,8 +234,7 @@ def place(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     folder.put("judgements", {"trajectory_id": name, "model": "j", "prompt_sha256": "p", "outcome": "passed"}, name)
     folder.put("replays", {"trajectory_id": name, "number": 1, "recorded": "passed", "replayed": "passed"}, f"{name}/1")
     folder.report()
-    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
-    open_workshop.cache_clear()
+    return options
 
 
 def test_json_is_one_line_with_the_promised_names(place: list[str]) -> None:

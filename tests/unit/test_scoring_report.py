@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from assets.report import report
-from assets.resources import open_workshop
 from assets.scoring_figures import scoring_figures
 from pipeline.scoring import metrics
 from pipeline.scoring.features import VERSION
@@ -150,12 +149,8 @@ def model_with(rows: list[HeldOut]) -> ScoreModel:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def place(tmp_path: Path, options: list[str]) -> list[str]:
     """Options that name a configuration and a data folder of this test, which holds three labelled builds of five."""
-    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
-        monkeypatch.setenv(variable, "")  # what a command puts there is taken back afterwards
-    (tmp_path / "touchstone.toml").write_text("")
-    open_workshop.cache_clear()
     store = Store(tmp_path / "data")
     builds = [
         {"status": "built", "smoke_ok": True},
@@ -172,8 +167,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
         rows.append({"repository_id": one.repository_id, "strategy": "template", **batch, **build})
     store.append("repositories", repositories, app_id="test", sequence=1)
     store.append("image_builds", rows, app_id="test", sequence=1)
-    yield ["--config", str(tmp_path / "touchstone.toml"), "--data", str(tmp_path / "data")]
-    open_workshop.cache_clear()
+    return options
 
 
 def test_before_there_is_a_model_labels_are_counted_and_nothing_is_held_out(place: list[str]) -> None:
