@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pipeline import git_tree
 from pipeline.checkout import CheckoutConfig, Collected, collect, examples, printable
 from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
+from pipeline.types import Submodule
 
 MAX_SUBMODULES = 30
 """Of one repository, those within submodules included."""
@@ -75,8 +76,8 @@ class Cloned:
     """The tree at one commit, submodules included."""
 
     tree: Collected
-    submodules: tuple[str, ...]
-    """`path = address@commit` of each, those that could not be had too."""
+    submodules: tuple[Submodule, ...]
+    """Those that could not be had too."""
     warnings: tuple[str, ...] = ()
     """Beside those of the tree."""
 
@@ -104,7 +105,7 @@ class Cloner:
         any more), too_large, and those of `checkout.collect`; InfrastructureFailure for the network, the time limit and
         the disk.
         """
-        found: list[str] = []
+        found: list[Submodule] = []
         tree = self._tree(url, commit, name, found, MAX_DEPTH)
         pointers = [member.name for member in tree.members.values() if member.size < 1024 and _LFS.match(member.read())]
         warnings = (*examples("Git LFS pointers instead of their files", pointers), *tree.warnings)
@@ -119,7 +120,7 @@ class Cloner:
             raise ItemRejected("empty_repository", "the git repository has no commit")
         return commit
 
-    def _tree(self, url: str, commit: str, name: str, found: list[str], depth: int) -> Collected:
+    def _tree(self, url: str, commit: str, name: str, found: list[Submodule], depth: int) -> Collected:
         if not _COMMIT.fullmatch(commit):
             raise ItemRejected("gone", f"{printable(commit)} is no commit")
         with self._working(name) as directory:
@@ -130,7 +131,8 @@ class Cloner:
                 warnings.append(f"more than {MAX_SUBMODULES} submodules; the others are not part of the tree")
                 break
             address = submodule_address(link.url, url)
-            found.append(f"{printable(link.path)} = {printable(address or link.url)}@{link.commit}")
+            shown = printable(address or link.url)
+            found.append(Submodule(path=printable(link.path), url=shown, commit=link.commit))
             if address is None or depth == 0:
                 warnings.append(f"submodule {printable(link.path)} is of another host and not part of the tree")
                 continue

@@ -88,6 +88,7 @@ REPOSITORIES: dict[str, pa.DataType] = {
     "license_path": TEXT,
     "license_sha256": TEXT,
     "warnings": TEXTS,
+    "submodules": pa.list_(pa.struct([("path", TEXT), ("url", TEXT), ("commit", TEXT)])),
 }
 
 CONTEXTS: dict[str, pa.DataType] = {

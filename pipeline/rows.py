@@ -50,7 +50,8 @@ def checkout_row(repository: Repository, checkout: Checkout) -> Row:
 
 
 def checkout_of(row: Mapping[str, object]) -> Checkout:
-    return Checkout.model_validate(_fields(Checkout, row))
+    # Rows of version 1 have no submodules.
+    return Checkout.model_validate({**_fields(Checkout, row), "submodules": row.get("submodules") or ()})
 
 
 def context_row(

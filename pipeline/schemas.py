@@ -55,7 +55,7 @@ TABLES: dict[str, TableSchema] = {
     schema.name: schema
     for schema in (
         _working("listings", 1, columns.LISTINGS),
-        _working("repositories", 1, columns.REPOSITORIES),
+        _working("repositories", 2, columns.REPOSITORIES),
         _working("contexts", 1, columns.CONTEXTS),
         _working("scores", 2, columns.SCORES),
         _working("image_builds", 2, columns.IMAGE_BUILDS, 1_000),

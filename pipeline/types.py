@@ -95,6 +95,15 @@ class Repository(Record):
         )
 
 
+class Submodule(Record):
+    """Another repository at a commit that a repository names; one of the same host is part of its tree."""
+
+    path: str
+    url: str
+    """Where it is fetched from; as the repository writes it where that is no address of the same host."""
+    commit: str
+
+
 class Checkout(Record):
     """What was found when a repository was fetched."""
 
@@ -108,6 +117,8 @@ class Checkout(Record):
     license_path: str | None
     license_sha256: str | None
     warnings: tuple[str, ...] = ()
+    submodules: tuple[Submodule, ...] = ()
+    """Those that could not be had too; a warning says so."""
 
 
 class Score(Record):

@@ -127,11 +127,12 @@ class GithubSource:
             raise ItemRejected("changed", "it could not be read when it was listed, and can be now; it is listed anew")
         self._require_size(known, repository.commit)
         cloned = self._cloned(known, repository)
-        warnings = [*cloned.warnings, *(f"submodule {one}" for one in cloned.submodules)]
+        warnings = [*cloned.warnings]
         if known.full_name != known.searched_name:
             warnings.append(f"renamed: search knew it as {known.searched_name}")
         checkout = store(repository, cloned.tree, destination)
-        return checkout.model_copy(update={"warnings": (*checkout.warnings, *warnings)})
+        update = {"warnings": (*checkout.warnings, *warnings), "submodules": cloned.submodules}
+        return checkout.model_copy(update=update)
 
     def _cloned(self, known: Known, repository: Repository) -> Cloned:
         try:

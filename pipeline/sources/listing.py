@@ -90,8 +90,7 @@ class ListingSource:
             raise ItemRejected("changed", "it could not be read when it was listed, and can be now; it is listed anew")
         cloned = self._cloner.clone(repository.locator, repository.commit, repository.repository_id)
         checkout = store(repository, cloned.tree, destination)
-        warnings = tuple(f"submodule {one}" for one in cloned.submodules)
-        return checkout.model_copy(update={"warnings": (*checkout.warnings, *warnings)})
+        return checkout.model_copy(update={"submodules": cloned.submodules})
 
     def _commit(self, line: Line) -> str:
         if line.commit is not None:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from pipeline.checkout import CheckoutConfig
 from pipeline.clones import CloneConfig, Cloner, submodule_address
 from pipeline.errors import InfrastructureFailure, ItemRejected
+from pipeline.types import Submodule
 from tests.github_server import objects as git_objects
 from tests.github_server.limits import Fault
 from tests.github_server.world import World
@@ -192,7 +193,8 @@ def test_submodules_of_other_hosts_are_recorded_and_not_asked_for(place: Hub) ->
     place.world.become(1, "submodule")
     place.world.submodule_host = "127.0.0.2"
     found = cloner(place).clone(address(place), commit(place), "one")
-    assert found.submodules == (f"vendor/child = git@127.0.0.2:{place.world.first_name(2)}.git@{commit(place, 2)}",)
+    url = f"git@127.0.0.2:{place.world.first_name(2)}.git"
+    assert found.submodules == (Submodule(path="vendor/child", url=url, commit=commit(place, 2)),)
     assert any("another host" in warning for warning in found.tree.warnings)
     assert not any(name.startswith("vendor") for name in found.tree.members)
 

@@ -15,13 +15,14 @@ from assets.resources import open_workshop
 from pipeline.checkout import CheckoutConfig, Tree
 from pipeline.crawl_report import crawl_report
 from pipeline.errors import InfrastructureFailure, ItemRejected
-from pipeline.schemas import Row, to_rows
+from pipeline.rows import checkout_of, checkout_row
+from pipeline.schemas import TABLES, Row, to_arrow, to_rows
 from pipeline.sources.github import GithubSource
 from pipeline.stages.fetching import fetch
 from pipeline.stages.listing import list_day
 from pipeline.stages.options import Options
 from pipeline.tables import Store
-from pipeline.types import LANGUAGES, Repository
+from pipeline.types import LANGUAGES, Repository, Submodule
 from tests.github_server.limits import Fault
 from tests.github_server.objects import objects, submodule_of
 from tests.github_server.world import KINDS, World
@@ -103,8 +104,10 @@ def test_submodules_are_part_of_the_tree_and_their_commits_are_recorded(place: H
     child = submodule_of(place.world, BY_KIND["submodule"])
     assert tree.read("vendor/child/README.md", max_bytes=10**6) == objects(place.world, child).blobs["README.md"]
     address = f"{place.server.address}/{place.world.first_name(child)}.git"
-    recorded = f"submodule vendor/child = {address}@{objects(place.world, child).commit}"
-    assert [warning for warning in checkout.warnings if warning.startswith("submodule")] == [recorded]
+    recorded = Submodule(path="vendor/child", url=address, commit=objects(place.world, child).commit)
+    assert checkout.submodules == (recorded,)
+    row = checkout_row(listed(source)[BY_KIND["submodule"]], checkout)
+    assert checkout_of(to_rows(to_arrow(TABLES["repositories"], [row]))[0]) == checkout
 
 
 def test_lfs_pointers_and_new_names_are_noted(place: Hub, tmp_path: Path) -> None:

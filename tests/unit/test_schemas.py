@@ -26,6 +26,7 @@ from pipeline.schemas import (
 PUBLISHED = {
     ("listings", 1): "f09be9eee274",
     ("repositories", 1): "cd85eb888c56",
+    ("repositories", 2): "4fca69bcecf9",
     ("contexts", 1): "2f02c7655134",
     ("scores", 1): "b314b11fa08f",
     ("scores", 2): "1196090546c0",
@@ -164,12 +165,13 @@ OF_MODELS = ["interface", "messages", "details", "changes", "n_prompt_tokens", "
         (TABLES["verifications"], 1, ["backend"]),
         (TERMINAL, 1, ["backend", "integrity", *OF_CURATION]),
         (TERMINAL, 2, OF_CURATION),
+        (TABLES["repositories"], 1, ["submodules"]),
         (TABLES["instances"], 1, ["flake_rate", "repository_image_digest", "right", "weak"]),
     ],
     ids=lambda value: value.name if isinstance(value, TableSchema) else "",
 )
 def test_rows_of_an_older_version_are_read_by_the_newest(schema: TableSchema, version: int, lacking: list[str]) -> None:
-    key = "trajectory_id" if "trajectory_id" in schema.arrow.names else "instance_id"
+    key = next(name for name in ("trajectory_id", "instance_id", "repository_id") if name in schema.arrow.names)
     old = to_arrow(schema, [{key: "t1"}]).drop_columns(lacking)
     assert schema_sha256(old.schema)[:12] == PUBLISHED[schema.name, version]
     (row,) = to_rows(adapt(schema, old))
