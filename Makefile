@@ -1,7 +1,7 @@
 # Everything honours TOUCHSTONE_DATA (the data folder, default: data).
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
-	bench-rollout bench-snapshots bench-scrubbing bench-crawl chaos-rollout experiment-rollouts experiment-scoring \
+	bench-rollout bench-snapshots bench-scrubbing bench-crawl bench-file-harm chaos-rollout experiment-rollouts experiment-scoring \
 	roundtrip-harbor
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
@@ -109,6 +109,11 @@ bench-curation:
 experiment-scoring:
 	infra/bootstrap.sh run
 	.venv/bin/python -m tests.bench.scoring $(ARGS)
+
+# How often a file that is cut, emptied or otherwise harmed is judged worse, over the trees of experiment-scoring.
+bench-file-harm:
+	infra/bootstrap.sh venv
+	.venv/bin/python -m tests.bench.file_harm $(ARGS)
 
 # Admitted instances to Harbor's task folders, through Harbor's oracle and nop, and back, where `make peers` (as root)
 # made Harbor ready; ARGS="--data FOLDER --count N". The last line is one JSON object.

@@ -28,6 +28,7 @@ from tests.bench.scoring_cells import CELLS, Bench, DiskFull, known_cells
 from tests.bench.scoring_features import compute, known_features, labels_of
 from tests.bench.scoring_heldout import by_owner, by_time, judged
 from tests.bench.scoring_sample import (
+    DRAWN,
     EXPERIMENT,
     LIST,
     Listed,
@@ -50,7 +51,8 @@ def draw(shop: Workshop, ecosystem: str, catalogues: Path, mirrors: Path) -> lis
         return list(clones(mirrors))
     if ecosystem == "debian":
         return list(debian_packages(backend, image))
-    return list(packages_of(ecosystem, catalogues / f"{ecosystem}.tsv", backend, image))
+    listed = {one.id for one in read_list()}
+    return list(packages_of(ecosystem, catalogues / f"{ecosystem}.tsv", listed, backend, image))
 
 
 def waiting(found: Sequence[Listed], known: Container[str]) -> list[Listed]:
@@ -119,7 +121,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirrors", type=Path, help="folder of git clones, OWNER+NAME each")
     parser.add_argument("--data", type=Path, default=None, help="data folder (default: that of the main job)")
-    parser.add_argument("--list", choices=("github", "pypi", "npm", "debian"), help="draw; once for each of them")
+    parser.add_argument(
+        "--list", choices=("github", "pypi", "npm", "debian"), help="draw; PyPI and npm go on where their draw ended"
+    )
     parser.add_argument("--catalogues", type=Path, help="folder of pypi.tsv and npm.tsv, for --list")
     parser.add_argument("--minutes", type=float, default=600.0, help="no build begins later than this")
     parser.add_argument("--report", action="store_true", help="write result.json")
@@ -137,7 +141,7 @@ def main() -> None:
     if options.mirrors is None:
         parser.error("--mirrors is needed to draw and to build")
     if options.list:
-        if any(one.ecosystem == options.list for one in read_list()):
+        if options.list not in DRAWN and any(one.ecosystem == options.list for one in read_list()):
             raise SystemExit(f"{options.list} is in {LIST.name} already, and labels hang on it")
         extend_list(draw(shop, options.list, options.catalogues, options.mirrors))
     else:
