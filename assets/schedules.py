@@ -24,7 +24,7 @@ instances_job = dg.define_asset_job(
 
 
 score_model_job = dg.define_asset_job(
-    "score_model",
+    "train_score_model",
     selection=_SCORE_MODEL,
     description="A new model of the learned score, trained on all first builds there are.",
     executor_def=dg.in_process_executor,
