@@ -9,7 +9,6 @@ from assets.resources import RetryResource, Workshop, WorkshopResource
 from assets.trajectories import verifications
 from pipeline.curation.benchmarks import BenchmarkTask, read_benchmarks
 from pipeline.curation_report import CurationReport, curation_report
-from pipeline.funnel import funnel
 from pipeline.schemas import to_rows
 from pipeline.stages.curating import curate, looked_with
 
@@ -26,7 +25,7 @@ def curations(workshop: WorkshopResource, retry: RetryResource) -> dg.Materializ
     report = curate(shop.store(), benchmarks(shop), shop.host(), retry.options(shop))
     columns = ["trajectory_id", "rules", "n_planted", "unscrubbable", "reason"]
     rows = to_rows(shop.store().current("curations", columns).slice(0, 10))
-    metadata = stage_metadata(report, funnel(shop.store()).stages(), rows, columns)
+    metadata = stage_metadata(report, shop.store(), "curations", rows, columns)
     return dg.MaterializeResult(
         metadata={**metadata, **curation_figures(report_of(shop))}, check_results=[completeness(report)]
     )

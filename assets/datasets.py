@@ -4,12 +4,14 @@ import dagster as dg
 
 from assets.checks import no_faults
 from assets.curation import benchmarks, curations
-from assets.plots import funnel_plot
+from assets.metadata import stage_bars
+from assets.plots import funnel_plot, rows_plot
 from assets.resources import Workshop, WorkshopResource, code_commit
 from assets.snapshot_view import query_markdown
+from assets.viewer_links import viewer_link
 from pipeline.curation_report import decisions_of
 from pipeline.funnel import funnel
-from pipeline.snapshots import SnapshotVersion, check
+from pipeline.snapshots import SnapshotVersion, check, versions
 from pipeline.snapshots.pushing import push_version
 from pipeline.snapshots.retention import retain
 from pipeline.snapshots.tags import NIGHTLY, tag
@@ -33,7 +35,7 @@ def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResou
     publication = publication_of(shop)
     version = publish_kept(shop.store(), publication, code_commit=code_commit(), run_id=context.run_id)
     stages = [*funnel(shop.store()).stages(), ("kept", len(publication.decisions.kept))]
-    metadata: dict[str, dg.MetadataValue] = {"funnel": funnel_plot(stages)}
+    metadata: dict[str, dg.MetadataValue] = {"stages": stage_bars(stages), "funnel": funnel_plot(stages)}
     if version is None:
         context.log.warning("no trajectory is verified and kept yet: there is nothing to publish")
         return dg.MaterializeResult(
@@ -44,7 +46,7 @@ def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResou
     if not faults:
         _after(shop, version, context.run.tags.get(NIGHTLY_DAY))
     return dg.MaterializeResult(
-        metadata=metadata | _of(version), check_results=[no_faults("files_match_manifest", faults)]
+        metadata=metadata | _of(shop, version), check_results=[no_faults("files_match_manifest", faults)]
     )
 
 
@@ -68,12 +70,15 @@ def publication_of(shop: Workshop) -> Publication:
     return Publication(settings.snapshot, decisions, looked, settings.dataset, settings.splits, tokens)
 
 
-def _of(version: SnapshotVersion) -> dict[str, dg.MetadataValue]:
+def _of(shop: Workshop, version: SnapshotVersion) -> dict[str, dg.MetadataValue]:
+    rows = [(one.version, one.rows) for one in versions(shop.data, version.name)]
     return {
+        "rows_by_version": rows_plot(rows),
         "dagster/row_count": dg.MetadataValue.int(version.rows),
         "version": dg.MetadataValue.text(version.version),
         "written": dg.MetadataValue.bool(version.created),
         "path": dg.MetadataValue.path(str(version.path)),
         "sha256": dg.MetadataValue.text(version.sha256),
         "preview": query_markdown(version.path),
+        "viewer": viewer_link(shop.data),
     }

@@ -11,12 +11,9 @@ _RATES = {
     "part": "string",
     "repositories": "int",
     "built": "int",
-    "built_rate": "float",
     "smoke_ok": "int",
     "smoke_ok_rate": "float",
-    "tests_run": "int",
     "tests_ok": "int",
-    "base_substituted": "int",
 }
 _FAILURES = {"failure_class": "string", "repositories": "int", "rate": "float", "infrastructure": "bool"}
 _Cells = dict[str, str | int | float | bool | None]

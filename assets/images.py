@@ -9,7 +9,6 @@ from assets.partitions import day_by_stream, one_run
 from assets.repositories import scores
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import kept_repositories, rows_of
-from pipeline.funnel import funnel
 from pipeline.image_report import image_report
 from pipeline.stages.building import build
 
@@ -31,7 +30,7 @@ def image_builds(
     report = build(shop.store(), chosen, shop.trees, shop.workbench(), retry.options(shop))
     rows = rows_of(shop, "image_builds", [one.repository for one in chosen])
     columns = ["repository_id", "strategy", "status", "smoke_ok", "tests_ok", "seconds", "failure_class", "reason"]
-    metadata = stage_metadata(report, funnel(shop.store()).stages(), rows, columns)
+    metadata = stage_metadata(report, shop.store(), "image_builds", rows, columns)
     return dg.MaterializeResult(
         metadata={**metadata, **image_figures(image_report(shop.store()))},
         check_results=[completeness(report)],

@@ -9,7 +9,6 @@ from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import built_repositories, rows_of
-from pipeline.funnel import funnel
 from pipeline.instance_report import instance_report
 from pipeline.stages.decontamination import decontaminate
 from pipeline.stages.generation import generate, select
@@ -47,7 +46,7 @@ def instances(
     rows = rows_of(shop, "instances", [one.fetched.repository for one in chosen])
     rows.sort(key=lambda row: not row["admitted"])
     columns = ["instance_id", "family", "instruction", "admitted", "reason"]
-    metadata = stage_metadata(report, funnel(shop.store()).stages(), rows, columns)
+    metadata = stage_metadata(report, shop.store(), "instances", rows, columns)
     return dg.MaterializeResult(
         metadata={**metadata, **instance_figures(instance_report(shop.store()))},
         check_results=[completeness(report)],

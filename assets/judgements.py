@@ -9,7 +9,6 @@ from assets.resources import RetryResource, WorkshopResource
 from assets.rollout_figures import rollout_figures
 from assets.selection import built_repositories
 from assets.trajectories import verifications
-from pipeline.funnel import funnel
 from pipeline.rollout_report import rollout_report
 from pipeline.schemas import to_rows
 from pipeline.stages.generation import selected
@@ -38,6 +37,6 @@ def judgements(
     columns = ["trajectory_id", "model", "outcome", "reason"]
     figures = rollout_figures(rollout_report(store, config.samples))
     return dg.MaterializeResult(
-        metadata={**stage_metadata(report, funnel(store).stages(), rows, columns), **figures},
+        metadata={**stage_metadata(report, store, "judgements", rows, columns), **figures},
         check_results=[completeness(report)],
     )

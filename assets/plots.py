@@ -1,52 +1,111 @@
-"""Pictures for the metadata of assets, as Markdown that the Dagster UI shows inline."""
+"""Pictures for the metadata of assets, as Markdown; the Dagster UI shows it behind "Show Markdown".
+
+The background is left out and the colours are read on white as well as on black, since the UI has both.
+"""
 
 import base64
+import datetime
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from pipeline.breakdown import Share
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
+
+INK = "#767676"
+"""Of text and axes: 4.5:1 against white and 4.6:1 against black."""
+GOOD, OTHERS = "#7C74F0", "#B08A3C"
+
+_DAYS = 14
+_VERSIONS = 10
+_WHOLE_LABELS = 7
+"""Days that all get a label; of more, every second one."""
 
 
 def calibration_plot(points: Sequence[tuple[float, float, int]]) -> dg.MetadataValue:
     """What was foretold against what came, for groups of (foretold, came, number), with the diagonal."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4, 4))
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
-    axes.plot([foretold for foretold, _, _ in points], [came for _, came, _ in points], "o-", color="#4F43DD")
+    figure, axes = _figure(4, 4)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1)
+    axes.plot([foretold for foretold, _, _ in points], [came for _, came, _ in points], "o-", color=GOOD)
     for foretold, came, number in points:
-        axes.annotate(str(number), (foretold, came), textcoords="offset points", xytext=(6, -10))
+        axes.annotate(str(number), (foretold, came), textcoords="offset points", xytext=(6, -10), color=INK)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_xlabel("foretold")
     axes.set_ylabel("came")
-    axes.spines[["top", "right"]].set_visible(False)
     return _inline(figure, "calibration")
 
 
 def funnel_plot(stages: Sequence[tuple[str, int]]) -> dg.MetadataValue:
-    """A horizontal bar per stage, widest first."""
+    """A horizontal bar per stage, in the order of the stages."""
+    return _bars(stages, "funnel")
+
+
+def rows_plot(versions: Sequence[tuple[str, int]]) -> dg.MetadataValue:
+    """A horizontal bar for the rows of each of the newest versions, which come last in `versions`."""
+    return _bars(versions[-_VERSIONS:], "rows")
+
+
+def trend_plot(by_day: Mapping[datetime.date, Share], good: str, what: str) -> dg.MetadataValue:
+    """Items by the day they were settled on, good ones below the others; the share of good ones above each bar."""
+    newest = sorted(by_day)[-_DAYS:]
+    shares = [by_day[day] for day in newest]
+    places = range(len(newest))
+    figure, axes = _figure(6, 2.8)
+    axes.bar(places, [one.good for one in shares], 0.7, color=GOOD, label=good)
+    rest = [one.items - one.good for one in shares]
+    bars = axes.bar(places, rest, 0.7, bottom=[one.good for one in shares], color=OTHERS, label="others")
+    axes.bar_label(bars, labels=[f"{one.rate:.0%}" for one in shares], padding=3, color=INK, fontsize=9)
+    every = 1 if len(newest) <= _WHOLE_LABELS else 2
+    axes.set_xticks(places[::every], [f"{day:%b} {day.day}" for day in newest[::every]])
+    axes.set_xlim(-0.6, max(len(newest), 4) - 0.4)
+    axes.set_ylim(0, max([one.items for one in shares], default=1) * 1.15)
+    axes.yaxis.set_major_locator(_whole_numbers())
+    axes.set_xlabel("day (UTC)")
+    axes.set_ylabel(what)
+    axes.legend(frameon=False, labelcolor=INK, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
+    return _inline(figure, "trend")
+
+
+def _bars(parts: Sequence[tuple[str, int]], name: str) -> dg.MetadataValue:
+    figure, axes = _figure(6, 0.45 * len(parts) + 0.4)
+    counts = [count for _, count in parts]
+    bars = axes.barh([part for part, _ in parts], counts, color=GOOD)
+    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], padding=3, color=INK)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max([*counts, 1]) * 1.15)
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xticks([])
+    return _inline(figure, name)
+
+
+def _figure(width: float, height: float) -> "tuple[Figure, Axes]":
+    """With axes at the left and below, in INK."""
     from matplotlib.figure import Figure  # half a second, needed only when a plot is drawn
 
-    figure = Figure(figsize=(6, 0.45 * len(stages) + 0.4))
+    figure = Figure(figsize=(width, height))
     axes = figure.subplots()
-    names = [name for name, _ in stages]
-    counts = [count for _, count in stages]
-    bars = axes.barh(names, counts, color="#4F43DD")
-    axes.bar_label(bars, padding=3)
-    axes.invert_yaxis()
-    axes.set_xlim(0, max([*counts, 1]) * 1.12)
-    axes.spines[["top", "right", "bottom"]].set_visible(False)
-    axes.set_xticks([])
-    return _inline(figure, "funnel")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.tick_params(colors=INK)
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+    return figure, axes
+
+
+def _whole_numbers() -> "Locator":
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(4, integer=True)
 
 
 def _inline(figure: "Figure", name: str) -> dg.MetadataValue:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight", transparent=True)
     return dg.MetadataValue.md(f"![{name}](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})")

@@ -8,7 +8,6 @@ from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run
 from assets.resources import RetryResource, WorkshopResource
 from pipeline.batch import together
-from pipeline.funnel import funnel
 from pipeline.schemas import to_rows
 from pipeline.stages.rating import rate_by_model, rate_by_rules
 
@@ -31,6 +30,6 @@ def ratings(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeR
     rows = to_rows(shop.store().current("ratings").slice(0, 10))
     columns = ["instance_id", "rater", "task_soundness", "evaluability", "information_sufficiency"]
     return dg.MaterializeResult(
-        metadata=stage_metadata(together(reports), funnel(shop.store()).stages(), rows, columns),
+        metadata=stage_metadata(together(reports), shop.store(), "ratings", rows, columns),
         check_results=[completeness(together(reports))],
     )

@@ -8,7 +8,6 @@ from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run, today
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import listed, rows_of
-from pipeline.funnel import funnel
 from pipeline.stages.fetching import fetch
 from pipeline.stages.scoring import fetched, score
 
@@ -37,7 +36,7 @@ def repositories(
     rows = rows_of(shop, "repositories", chosen)
     columns = ["full_name", "commit", "language", "license", "n_files", "failure_class", "reason"]
     return dg.MaterializeResult(
-        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, columns),
+        metadata=stage_metadata(report, shop.store(), "repositories", rows, columns),
         check_results=[completeness(report)],
     )
 
@@ -58,7 +57,7 @@ def scores(context: dg.AssetExecutionContext, workshop: WorkshopResource, retry:
     rows = rows_of(shop, "scores", chosen)
     return dg.MaterializeResult(
         metadata=stage_metadata(
-            report, funnel(shop.store()).stages(), rows, ["repository_id", "scorer", "score", "kept", "reason"]
+            report, shop.store(), "scores", rows, ["repository_id", "scorer", "score", "kept", "reason"]
         ),
         check_results=[completeness(report)],
     )

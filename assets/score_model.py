@@ -15,7 +15,7 @@ HELD_OUT = "some_rows_are_held_out"
 
 @dg.asset(
     name="score_model",
-    group_name="repositories",
+    group_name="models",
     kinds={"python", "scikitlearn"},
     deps=[image_builds],
     check_specs=[dg.AssetCheckSpec(HELD_OUT, asset="score_model", blocking=True)],

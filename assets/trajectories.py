@@ -10,7 +10,6 @@ from assets.partitions import day_by_stream, one_run
 from assets.resources import RetryResource, WorkshopResource
 from assets.sampling import sample_all
 from assets.selection import built_repositories
-from pipeline.funnel import funnel
 from pipeline.schemas import to_rows
 from pipeline.stages.generation import selected
 from pipeline.stages.verifications import passed_by_doing_nothing, verify_all
@@ -34,7 +33,7 @@ def trajectories(
     shown = ["trajectory_id", "agent", "n_turns", "stop_reason", "reason"]
     rows = to_rows(shop.store().current("trajectories", shown).slice(0, 10))
     return dg.MaterializeResult(
-        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, shown),
+        metadata=stage_metadata(report, shop.store(), "trajectories", rows, shown),
         check_results=[completeness(report)],
     )
 
@@ -61,7 +60,7 @@ def verifications(
     shown = ["trajectory_id", "outcome", "seconds", "reason"]
     rows = to_rows(shop.store().current("verifications", shown).slice(0, 10))
     return dg.MaterializeResult(
-        metadata=stage_metadata(report, funnel(shop.store()).stages(), rows, shown),
+        metadata=stage_metadata(report, shop.store(), "verifications", rows, shown),
         check_results=[
             completeness(report),
             no_faults("doing_nothing_never_passes", passed_by_doing_nothing(shop.store())),
