@@ -6,6 +6,7 @@ from assets.checks import complete, completeness
 from assets.instances import instances
 from assets.metadata import stage_metadata
 from assets.partitions import day_by_stream, one_run
+from assets.rating_figures import rating_figures
 from assets.resources import RetryResource, WorkshopResource
 from pipeline.batch import together
 from pipeline.schemas import to_rows
@@ -30,6 +31,9 @@ def ratings(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeR
     rows = to_rows(shop.store().current("ratings").slice(0, 10))
     columns = ["instance_id", "rater", "task_soundness", "evaluability", "information_sufficiency"]
     return dg.MaterializeResult(
-        metadata=stage_metadata(together(reports), shop.store(), "ratings", rows, columns),
+        metadata={
+            **stage_metadata(together(reports), shop.store(), "ratings", rows, columns),
+            **rating_figures(shop.store()),
+        },
         check_results=[completeness(together(reports))],
     )

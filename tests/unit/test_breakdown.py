@@ -12,7 +12,9 @@ import pytest
 from assets.breakdown_figures import breakdown_figures
 from assets.metadata import preview_table, stage_bars
 from assets.plots import GOOD, INK, OTHERS, funnel_plot, rows_plot, trend_plot
+from assets.rating_figures import rating_figures
 from pipeline.breakdown import Breakdown, Share, breakdown
+from pipeline.quality.ratings import DIMENSIONS
 from pipeline.tables import Store
 
 MONDAY = datetime.datetime(2026, 11, 2, 23, 30, tzinfo=datetime.UTC)
@@ -94,6 +96,17 @@ def test_figures_hold_a_trend_and_a_table_of_each_part() -> None:
     table = figures["by_language"]
     assert isinstance(table, dg.TableMetadataValue)
     assert [record.data for record in table.records] == [{"part": "go", "items": 4, "passed": 3, "rate": 0.75}]
+
+
+def test_mean_scores_are_told_apart_by_the_kind_of_rater(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert rating_figures(store) == {}
+    scores = ("rules", "i1", 5), ("rules", "i2", 4), ("person", "i1", 2), ("person", "i3", None)
+    keep(store, "ratings", *({"kind": k, "instance_id": i, **dict.fromkeys(DIMENSIONS, s)} for k, i, s in scores))
+    table = rating_figures(store)["mean_scores"]
+    assert isinstance(table, dg.TableMetadataValue)
+    found = {record.data["by"]: (record.data["tasks"], record.data["evaluability"]) for record in table.records}
+    assert found == {"rules": (2, 4.5), "person": (1, 2.0)}
 
 
 def test_pictures_of_a_year_stay_small() -> None:
