@@ -62,13 +62,13 @@ def address(project: Project) -> Iterator[str]:
     served = ["dev", "--workspace", "workspace.yaml", "--host", "127.0.0.1", "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dagster", *served],
+            # A shell that started the tests in its background has them ignore the signals that end it.
+            ["env", "--default-signal", sys.executable, "-m", "dagster", *served],
             cwd=PROJECT,
             env=project.environment() | places,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            restore_signals=True,
         )
     try:
         _wait_until_it_answers(f"http://127.0.0.1:{port}/server_info", process, log)
@@ -76,7 +76,7 @@ def address(project: Project) -> Iterator[str]:
     finally:
         process.terminate()
         try:
-            process.wait(30)
+            process.wait(PATIENCE_S)
         finally:
             # Also what it left behind: the group is its own.
             _kill_group(process.pid)
