@@ -2,9 +2,11 @@
 
 import dagster as dg
 
-from assets.checks import complete, completeness
+from assets.checks import STAGE, stage_results
+from assets.columns_shown import columns_of
 from assets.curation_figures import curation_figures
 from assets.metadata import stage_metadata
+from assets.operated import operated
 from assets.resources import RetryResource, Workshop, WorkshopResource
 from assets.trajectories import verifications
 from pipeline.curation.benchmarks import BenchmarkTask, read_benchmarks
@@ -13,11 +15,13 @@ from pipeline.schemas import to_rows
 from pipeline.stages.curating import curate, looked_with
 
 
-@dg.asset(
-    group_name="datasets",
+@operated(
+    group="datasets",
     kinds={"python", "deltalake"},
+    columns=columns_of("curations"),
+    promises=STAGE,
     deps=[verifications],
-    check_specs=[complete("curations")],
+    partitioned=False,
 )
 def curations(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
     """Each verified attempt looked through once; what is published of them is decided anew each time."""
@@ -27,7 +31,8 @@ def curations(workshop: WorkshopResource, retry: RetryResource) -> dg.Materializ
     rows = to_rows(shop.store().current("curations", columns).slice(0, 10))
     metadata = stage_metadata(report, shop.store(), "curations", rows, columns)
     return dg.MaterializeResult(
-        metadata={**metadata, **curation_figures(report_of(shop))}, check_results=[completeness(report)]
+        metadata={**metadata, **curation_figures(report_of(shop))},
+        check_results=stage_results(shop, "curations", report),
     )
 
 

@@ -2,15 +2,19 @@
 
 import dagster as dg
 
-from assets.checks import no_faults
+from assets.checks import FIT, MANIFEST, READABLE
+from assets.columns_shown import columns_shown
 from assets.curation import benchmarks, curations
 from assets.metadata import stage_bars
+from assets.operated import operated
 from assets.plots import funnel_plot, rows_plot
 from assets.resources import Workshop, WorkshopResource, code_commit
 from assets.snapshot_view import query_markdown
 from assets.viewer_links import viewer_link
 from pipeline.curation_report import decisions_of
 from pipeline.funnel import funnel
+from pipeline.published_checks import unfit, unreadable
+from pipeline.schemas import TERMINAL
 from pipeline.snapshots import SnapshotVersion, check, versions
 from pipeline.snapshots.pushing import push_version
 from pipeline.snapshots.retention import retain
@@ -23,11 +27,13 @@ NIGHTLY_DAY = "touchstone/nightly"
 """Tag of the nightly runs; its value is the day, YYYY-MM-DD."""
 
 
-@dg.asset(
-    group_name="datasets",
+@operated(
+    group="datasets",
     kinds={"parquet"},
+    columns=columns_shown(TERMINAL),
+    promises=[MANIFEST, READABLE, FIT],
     deps=[curations],
-    check_specs=[dg.AssetCheckSpec("files_match_manifest", asset="terminal_snapshot", blocking=True)],
+    partitioned=False,
 )
 def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResource) -> dg.MaterializeResult:
     """What curation keeps as an immutable Parquet version; nothing is written when it is that of the latest one."""
@@ -40,14 +46,20 @@ def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResou
         context.log.warning("no trajectory is verified and kept yet: there is nothing to publish")
         return dg.MaterializeResult(
             metadata=metadata | {"dagster/row_count": dg.MetadataValue.int(0)},
-            check_results=[no_faults("files_match_manifest", [])],
+            check_results=[promise.result([]) for promise in (MANIFEST, READABLE, FIT)],
         )
-    faults = check(version.path)
-    if not faults:
+    results = _results(version)
+    if all(result.passed for result in results):
         _after(shop, version, context.run.tags.get(NIGHTLY_DAY))
-    return dg.MaterializeResult(
-        metadata=metadata | _of(shop, version), check_results=[no_faults("files_match_manifest", faults)]
-    )
+    return dg.MaterializeResult(metadata=metadata | _of(shop, version), check_results=results)
+
+
+def _results(version: SnapshotVersion) -> list[dg.AssetCheckResult]:
+    """Rows are looked at only where the files are those that were published and can be read."""
+    faults = check(version.path)
+    unread = faults or unreadable(version.path)
+    wrong = unread or unfit(version.path)
+    return [MANIFEST.result(faults), READABLE.result(unread), FIT.result(wrong)]
 
 
 def _after(shop: Workshop, version: SnapshotVersion, night: str | None) -> None:

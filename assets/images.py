@@ -2,10 +2,12 @@
 
 import dagster as dg
 
-from assets.checks import complete, completeness
+from assets.checks import STAGE, stage_results
+from assets.columns_shown import columns_of
 from assets.image_figures import image_figures
 from assets.metadata import stage_metadata
-from assets.partitions import day_by_stream, one_run
+from assets.operated import operated
+from assets.pools import ENGINE
 from assets.repositories import scores
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import kept_repositories, rows_of
@@ -13,13 +15,13 @@ from pipeline.image_report import image_report
 from pipeline.stages.building import build
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="images",
+@operated(
+    group="images",
     kinds={"docker", "deltalake"},
+    columns=columns_of("image_builds"),
+    promises=STAGE,
     deps=[scores],
-    check_specs=[complete("image_builds")],
+    pool=ENGINE,
 )
 def image_builds(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
@@ -33,5 +35,5 @@ def image_builds(
     metadata = stage_metadata(report, shop.store(), "image_builds", rows, columns)
     return dg.MaterializeResult(
         metadata={**metadata, **image_figures(image_report(shop.store()))},
-        check_results=[completeness(report)],
+        check_results=stage_results(shop, "image_builds", report),
     )

@@ -2,25 +2,28 @@
 
 import dagster as dg
 
-from assets.checks import complete, completeness
+from assets.checks import PROVEN, STAGE, UNTOLD, stage_results
+from assets.columns_shown import columns_of
 from assets.images import image_builds
 from assets.instance_figures import instance_figures
 from assets.metadata import stage_metadata
-from assets.partitions import day_by_stream, one_run
+from assets.operated import operated
+from assets.pools import ENGINE
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import built_repositories, rows_of
 from pipeline.instance_report import instance_report
+from pipeline.row_checks import told_solutions, unproven
 from pipeline.stages.decontamination import decontaminate
 from pipeline.stages.generation import generate, select
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="instances",
+@operated(
+    group="instances",
     kinds={"docker", "pytest", "deltalake"},
+    columns=columns_of("instances"),
+    promises=[*STAGE, PROVEN, UNTOLD],
     deps=[image_builds],
-    check_specs=[complete("instances")],
+    pool=ENGINE,
 )
 def instances(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
@@ -49,5 +52,9 @@ def instances(
     metadata = stage_metadata(report, shop.store(), "instances", rows, columns)
     return dg.MaterializeResult(
         metadata={**metadata, **instance_figures(instance_report(shop.store()))},
-        check_results=[completeness(report)],
+        check_results=[
+            *stage_results(shop, "instances", report),
+            PROVEN.result(unproven(shop.store())),
+            UNTOLD.result(told_solutions(shop.store())),
+        ],
     )

@@ -2,9 +2,11 @@
 
 import dagster as dg
 
-from assets.checks import complete, completeness
+from assets.checks import STAGE, stage_results
+from assets.columns_shown import columns_of
 from assets.metadata import stage_metadata
-from assets.partitions import day_by_stream, one_run
+from assets.operated import operated
+from assets.pools import MODEL_SERVER
 from assets.resources import RetryResource, WorkshopResource
 from assets.rollout_figures import rollout_figures
 from assets.selection import built_repositories
@@ -15,13 +17,13 @@ from pipeline.stages.generation import selected
 from pipeline.stages.judging import judge_all
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="trajectories",
+@operated(
+    group="trajectories",
     kinds={"python", "deltalake"},
+    columns=columns_of("judgements"),
+    promises=STAGE,
     deps=[verifications],
-    check_specs=[complete("judgements")],
+    pool=MODEL_SERVER,
 )
 def judgements(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
@@ -38,5 +40,5 @@ def judgements(
     figures = rollout_figures(rollout_report(store, config.samples))
     return dg.MaterializeResult(
         metadata={**stage_metadata(report, store, "judgements", rows, columns), **figures},
-        check_results=[completeness(report)],
+        check_results=stage_results(shop, "judgements", report),
     )

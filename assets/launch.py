@@ -8,8 +8,10 @@ from typing import Any
 import dagster as dg
 
 from assets.attempting import AttemptsResource
+from assets.lost_runs import end_lost_runs
 from assets.partitions import FIRST_DAY, range_tags, streams_named, today
 from assets.resources import Workshop
+from assets.run_tags import run_tags
 from pipeline.attempts import rounds
 from pipeline.errors import ConfigurationError
 
@@ -29,17 +31,21 @@ def materialize(
 
     Raises ConfigurationError for a day that is none, for `streams` that name none, and for agents that cannot act.
     """
-    if job == "main":
-        # Here, since the stage that needs them comes when the images are built, hours later.
-        config = attempts.config(workshop)
-        next(rounds([], config.agents, attempts.model(workshop), config.samples))
     day = _checked_day(day or today())
     tags = range_tags(day, streams_named(streams))
+    if job == "main":
+        # Here, since the stage that needs them comes when the images are built, hours later.
+        config, model = attempts.config(workshop), attempts.model(workshop)
+        next(rounds([], config.agents, model, config.samples))
+        tags |= run_tags(day, streams, agents=config.agents, model=model.name if model else None)
+    else:
+        tags |= run_tags(day, streams)
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     from assets.definitions import defs
 
     with workshop.dagster_instance() as instance:
+        end_lost_runs(instance, workshop.store())
         result = defs.resolve_job_def(job).execute_in_process(
             instance=instance,
             run_config=run_config(retry, only, attempts, limit),

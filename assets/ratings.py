@@ -2,10 +2,12 @@
 
 import dagster as dg
 
-from assets.checks import complete, completeness
+from assets.checks import STAGE, stage_results
+from assets.columns_shown import columns_of
 from assets.instances import instances
 from assets.metadata import stage_metadata
-from assets.partitions import day_by_stream, one_run
+from assets.operated import operated
+from assets.pools import MODEL_SERVER
 from assets.rating_figures import rating_figures
 from assets.resources import RetryResource, WorkshopResource
 from pipeline.batch import together
@@ -13,13 +15,13 @@ from pipeline.schemas import to_rows
 from pipeline.stages.rating import rate_by_model, rate_by_rules
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="instances",
+@operated(
+    group="instances",
     kinds={"python", "deltalake"},
+    columns=columns_of("ratings"),
+    promises=STAGE,
     deps=[instances],
-    check_specs=[complete("ratings")],
+    pool=MODEL_SERVER,
 )
 def ratings(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
     """Scores of each admitted task by rules, and of a sample by a model; people's come by `touchstone quality read`."""
@@ -35,5 +37,5 @@ def ratings(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeR
             **stage_metadata(together(reports), shop.store(), "ratings", rows, columns),
             **rating_figures(shop.store()),
         },
-        check_results=[completeness(together(reports))],
+        check_results=stage_results(shop, "ratings", together(reports)),
     )

@@ -3,9 +3,12 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.checks import complete, completeness
+from assets.checks import STAGE, stage_results
+from assets.columns_shown import columns_of
 from assets.metadata import stage_metadata
-from assets.partitions import day_by_stream, one_run, today
+from assets.operated import operated
+from assets.partitions import today
+from assets.pools import GITHUB_API, MODEL_SERVER
 from assets.resources import RetryResource, WorkshopResource
 from assets.selection import listed, rows_of
 from pipeline.stages.fetching import fetch
@@ -19,12 +22,12 @@ class ListingConfig(dg.Config):
     """Repositories of each stream and day, the first ones; 0 for all. A later run without it adds the others."""
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="repositories",
+@operated(
+    group="repositories",
     kinds={"docker", "deltalake"},
-    check_specs=[complete("repositories")],
+    columns=columns_of("repositories"),
+    promises=STAGE,
+    pool=GITHUB_API,
 )
 def repositories(
     context: dg.AssetExecutionContext, config: ListingConfig, workshop: WorkshopResource, retry: RetryResource
@@ -37,17 +40,17 @@ def repositories(
     columns = ["full_name", "commit", "language", "license", "n_files", "failure_class", "reason"]
     return dg.MaterializeResult(
         metadata=stage_metadata(report, shop.store(), "repositories", rows, columns),
-        check_results=[completeness(report)],
+        check_results=stage_results(shop, "repositories", report),
     )
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="repositories",
+@operated(
+    group="repositories",
     kinds={"python", "deltalake"},
+    columns=columns_of("scores"),
+    promises=STAGE,
     deps=[repositories],
-    check_specs=[complete("scores")],
+    pool=MODEL_SERVER,
 )
 def scores(context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
     """How likely each repository is to give a working image; those under the threshold go no further."""
@@ -59,5 +62,5 @@ def scores(context: dg.AssetExecutionContext, workshop: WorkshopResource, retry:
         metadata=stage_metadata(
             report, shop.store(), "scores", rows, ["repository_id", "scorer", "score", "kept", "reason"]
         ),
-        check_results=[completeness(report)],
+        check_results=stage_results(shop, "scores", report),
     )

@@ -2,23 +2,37 @@
 
 import dagster as dg
 
-from assets.checks import no_faults
+from assets.checks import HELD_OUT
 from assets.images import image_builds
+from assets.operated import operated
 from assets.resources import WorkshopResource
 from assets.scoring_figures import scoring_figures
 from pipeline.scoring.learned import FOLDER, ScoreModel
 from pipeline.scoring_report import scoring_report
 from pipeline.stages.labelling import labelled
 
-HELD_OUT = "some_rows_are_held_out"
+LEARNED_FROM = dg.TableSchema(
+    columns=[
+        dg.TableColumn("repository_id", "string", description="Names the repository at its pinned version"),
+        dg.TableColumn("owner", "string", description="Whose it is; no owner is both learned from and held out"),
+        dg.TableColumn("label", "bool", description="Whether the first attempt gave a usable image"),
+        dg.TableColumn("features", "map", description="What is known of it before it is built"),
+        dg.TableColumn("time", "string", description="Day of that attempt"),
+        dg.TableColumn("propensity", "double", description="Chance with which it was built at all"),
+        dg.TableColumn("language", "string", description="Programming language"),
+    ]
+)
+"""One row for each labelled repository."""
 
 
-@dg.asset(
-    name="score_model",
-    group_name="models",
+@operated(
+    group="models",
     kinds={"python", "scikitlearn"},
+    columns=LEARNED_FROM,
+    promises=[HELD_OUT],
     deps=[image_builds],
-    check_specs=[dg.AssetCheckSpec(HELD_OUT, asset="score_model", blocking=True)],
+    partitioned=False,
+    freshness=None,
 )
 def score_model(context: dg.AssetExecutionContext, workshop: WorkshopResource) -> dg.MaterializeResult:
     """What first builds say of repositories, learned; `scores` uses the newest one where [scoring] names it."""
@@ -38,5 +52,5 @@ def score_model(context: dg.AssetExecutionContext, workshop: WorkshopResource) -
             "artifact": dg.MetadataValue.path(str(path)),
             **scoring_figures(scoring_report(shop.store(), shop.data), model),
         },
-        check_results=[no_faults(HELD_OUT, faults)],
+        check_results=[HELD_OUT.result(faults)],
     )

@@ -26,6 +26,7 @@ from pipeline.sources.listing import ListingConfig
 from pipeline.sources.local import LocalConfig
 from pipeline.sources.registry import RegistryConfig
 from pipeline.sources.task_folders import TaskFoldersConfig
+from pipeline.stage_yields import YieldsConfig
 from pipeline.stages.decontamination import DecontaminationConfig
 from pipeline.stages.rating import QualityConfig
 from pipeline.types import Record
@@ -131,6 +132,7 @@ class Settings(Record):
     retention: RetentionConfig = RetentionConfig()
     publish: PublishConfig = PublishConfig()
     rollout: AgentsConfig = AgentsConfig()
+    yields: YieldsConfig = YieldsConfig()
 
 
 def read_settings(path: Path, *, required: bool) -> Settings:

@@ -3,25 +3,28 @@
 import dagster as dg
 
 from assets.attempting import AttemptsResource
-from assets.checks import complete, completeness, no_faults
+from assets.checks import EARNED, IDLE, STAGE, stage_results
+from assets.columns_shown import columns_of
 from assets.instances import instances
 from assets.metadata import stage_metadata
-from assets.partitions import day_by_stream, one_run
+from assets.operated import operated
+from assets.pools import ENGINE
 from assets.resources import RetryResource, WorkshopResource
 from assets.sampling import sample_all
 from assets.selection import built_repositories
+from pipeline.row_checks import unearned
 from pipeline.schemas import to_rows
 from pipeline.stages.generation import selected
 from pipeline.stages.verifications import passed_by_doing_nothing, verify_all
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="trajectories",
+@operated(
+    group="trajectories",
     kinds={"docker", "deltalake"},
+    columns=columns_of("trajectories"),
+    promises=STAGE,
     deps=[instances],
-    check_specs=[complete("trajectories")],
+    pool=ENGINE,
 )
 def trajectories(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource, attempts: AttemptsResource
@@ -34,20 +37,17 @@ def trajectories(
     rows = to_rows(shop.store().current("trajectories", shown).slice(0, 10))
     return dg.MaterializeResult(
         metadata=stage_metadata(report, shop.store(), "trajectories", rows, shown),
-        check_results=[completeness(report)],
+        check_results=stage_results(shop, "trajectories", report),
     )
 
 
-@dg.asset(
-    partitions_def=day_by_stream,
-    backfill_policy=one_run,
-    group_name="trajectories",
+@operated(
+    group="trajectories",
     kinds={"docker", "pytest", "deltalake"},
+    columns=columns_of("verifications"),
+    promises=[*STAGE, EARNED, IDLE],
     deps=[trajectories],
-    check_specs=[
-        complete("verifications"),
-        dg.AssetCheckSpec("doing_nothing_never_passes", asset="verifications", blocking=True),
-    ],
+    pool=ENGINE,
 )
 def verifications(
     context: dg.AssetExecutionContext, workshop: WorkshopResource, retry: RetryResource
@@ -62,7 +62,8 @@ def verifications(
     return dg.MaterializeResult(
         metadata=stage_metadata(report, shop.store(), "verifications", rows, shown),
         check_results=[
-            completeness(report),
-            no_faults("doing_nothing_never_passes", passed_by_doing_nothing(shop.store())),
+            *stage_results(shop, "verifications", report),
+            EARNED.result(unearned(shop.store())),
+            IDLE.result(passed_by_doing_nothing(shop.store())),
         ],
     )
