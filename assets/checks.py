@@ -111,6 +111,6 @@ def yield_result(shop: Workshop, asset: str, began: datetime.datetime) -> dg.Ass
 
 def run_began(context: dg.AssetExecutionContext) -> datetime.datetime:
     """When the run began that a step belongs to."""
-    record = context.instance.get_run_record_by_id(context.run_id)
+    record = context.instance.get_run_record_by_id(context.run.run_id)
     assert record is not None and record.start_time is not None  # it is running
     return datetime.datetime.fromtimestamp(record.start_time, datetime.UTC)

@@ -39,7 +39,7 @@ def terminal_snapshot(context: dg.AssetExecutionContext, workshop: WorkshopResou
     """What curation keeps as an immutable Parquet version; nothing is written when it is that of the latest one."""
     shop = workshop.open()
     publication = publication_of(shop)
-    version = publish_kept(shop.store(), publication, code_commit=code_commit(), run_id=context.run_id)
+    version = publish_kept(shop.store(), publication, code_commit=code_commit(), run_id=context.run.run_id)
     stages = [*funnel(shop.store()).stages(), ("kept", len(publication.decisions.kept))]
     metadata: dict[str, dg.MetadataValue] = {"stages": stage_bars(stages), "funnel": funnel_plot(stages)}
     if version is None:

@@ -68,7 +68,7 @@ def _guarded(body: Body) -> Body:
     @functools.wraps(body)
     def guarded(*given: Any, workshop: WorkshopResource, **resources: Any) -> dg.MaterializeResult:
         try:
-            hold(workshop.open().store(), dg.AssetExecutionContext.get().run_id)
+            hold(workshop.open().store(), dg.AssetExecutionContext.get().run.run_id)
             return body(*given, workshop=workshop, **resources)
         except WORTH_ANOTHER_TRY:
             raise

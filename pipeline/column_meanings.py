@@ -16,6 +16,8 @@ _OF_BATCH = {
     "recorded_at": "When the stage was done with the item, UTC",
 }
 _ANYWHERE = {
+    "locator": "Where the source finds the repository",
+    "archive_sha256": "SHA-256 of the archive that its registry names; null without one",
     "language": "Programming language of the repository, or of the task",
     "log_tail": "Last of what was written while it ran",
     "n_bytes": "Size in bytes",
@@ -29,8 +31,6 @@ _OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "stream": "Language or domain under which the day's repositories are partitioned",
     },
     "repositories": {
-        "locator": "Where the source finds it",
-        "archive_sha256": "SHA-256 of the archive that its registry names; null without one",
         "tree_sha256": "SHA-256 of the tar of its files, and the name of that file; null when it could not be fetched",
         "n_files": "Files in the tree",
         "warnings": "What is unusual about the tree",

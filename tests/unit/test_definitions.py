@@ -6,50 +6,145 @@ import datetime
 
 import dagster as dg
 import pytest
+import yaml
 
 from assets.datasets import NIGHTLY_DAY
 from assets.definitions import defs
+from assets.operated import NIGHTLY, OWNER, RETRY
 from assets.partitions import STREAMS, day_by_stream, range_tags, split, streams_named
+from assets.resources import PROJECT
+from assets.run_tags import run_tags
 from assets.schedules import nightly
+from pipeline.column_meanings import meaning
+from pipeline.schemas import TABLES, TERMINAL
 from pipeline.types import DOMAINS, LANGUAGES
 
-EDGES = {
-    "repositories": set(),
-    "scores": {"repositories"},
-    "image_builds": {"scores"},
-    "score_model": {"image_builds"},
-    "instances": {"image_builds"},
-    "ratings": {"instances"},
-    "trajectories": {"instances"},
-    "verifications": {"trajectories"},
-    "judgements": {"verifications"},
-    "curations": {"verifications"},
-    "terminal_snapshot": {"curations"},
+STAGE = "columns_fit_the_schema every_item_has_a_row ids_are_unique rows_come_from_upstream yield_is_usual"
+GRAPH = {
+    # name: (upstream, group, kinds, pool, checks besides those of every stage)
+    "repositories": ("", "repositories", "deltalake docker", "github_api", ""),
+    "scores": ("repositories", "repositories", "deltalake python", "model_server", ""),
+    "image_builds": ("scores", "images", "deltalake docker", "engine", ""),
+    "instances": (
+        "image_builds",
+        "instances",
+        "deltalake docker pytest",
+        "engine",
+        "admitted_by_every_gate no_instruction_tells_the_solution",
+    ),
+    "ratings": ("instances", "instances", "deltalake python", "model_server", ""),
+    "trajectories": ("instances", "trajectories", "deltalake docker", "engine", ""),
+    "verifications": (
+        "trajectories",
+        "trajectories",
+        "deltalake docker pytest",
+        "engine",
+        "doing_nothing_never_passes passed_means_all_tests_passed",
+    ),
+    "judgements": ("verifications", "trajectories", "deltalake python", "model_server", ""),
+    "curations": ("verifications", "datasets", "deltalake python", "", ""),
 }
+OTHERS = {
+    # name: (upstream, group, kinds, pool, all checks)
+    "score_model": ("image_builds", "repositories", "python scikitlearn", "", "some_rows_are_held_out"),
+    "terminal_snapshot": (
+        "curations",
+        "datasets",
+        "parquet",
+        "",
+        "files_match_manifest only_proven_rows_are_published version_reads_back",
+    ),
+}
+NAMES = sorted({**GRAPH, **OTHERS})
 
 
 def specs() -> dict[str, dg.AssetSpec]:
     return {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
 
 
-def test_the_graph_is_the_pipeline() -> None:
-    edges = {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in specs().items()}
-    assert edges == EDGES
+def definition(name: str) -> dg.AssetsDefinition:
+    return defs.resolve_asset_graph().get(dg.AssetKey(name)).assets_def
+
+
+def test_the_graph_is_this_one() -> None:
+    found = {}
+    for key in defs.resolve_asset_graph().get_all_asset_keys():
+        node = defs.resolve_asset_graph().get(key)
+        found[key.to_user_string()] = (
+            " ".join(sorted(parent.to_user_string() for parent in node.parent_keys)),
+            node.group_name,
+            " ".join(sorted(node.kinds)),
+            " ".join(sorted(node.pools)),
+            sorted(check.name for check in node.check_keys),
+        )
+    stages = {name: (*facts[:4], sorted(f"{STAGE} {facts[4]}".split())) for name, facts in GRAPH.items()}
+    others = {name: (*facts[:4], facts[4].split()) for name, facts in OTHERS.items()}
+    assert found == stages | others
+
+
+def test_all_definitions_can_be_loaded() -> None:
+    dg.Definitions.validate_loadable(defs)
 
 
 def test_every_stage_is_partitioned_alike_and_what_takes_all_days_together_is_not() -> None:
     partitioned = {name for name, spec in specs().items() if spec.partitions_def == day_by_stream}
-    assert partitioned == set(EDGES) - {"score_model", "curations", "terminal_snapshot"}
+    assert partitioned == set(GRAPH) - {"curations"}
+    for name in partitioned:
+        policy = definition(name).backfill_policy
+        assert policy is not None and policy.policy_type is dg.BackfillPolicy.single_run().policy_type, name
 
 
-def test_every_asset_has_a_group_kinds_and_a_description() -> None:
-    for name, spec in specs().items():
-        assert spec.group_name != "default" and spec.kinds and spec.description, name
+@pytest.mark.parametrize("name", NAMES)
+def test_an_asset_has_an_owner_a_description_columns_retries_and_freshness_where_it_is_made_every_night(
+    name: str,
+) -> None:
+    spec = specs()[name]
+    assert spec.owners == [OWNER] and spec.description
+    assert definition(name).op.retry_policy == RETRY
+    assert spec.freshness_policy == (None if name == "score_model" else NIGHTLY)
+    columns = spec.metadata["dagster/column_schema"]
+    assert isinstance(columns, dg.TableSchema) and columns.columns
 
 
-def test_every_asset_has_a_blocking_check() -> None:
-    checked = {key.asset_key.to_user_string() for key in defs.resolve_asset_graph().asset_check_keys}
-    assert checked == set(EDGES)
+@pytest.mark.parametrize("name", sorted(GRAPH))
+def test_the_columns_shown_are_those_of_the_table_and_each_is_explained(name: str) -> None:
+    shown = specs()[name].metadata["dagster/column_schema"]
+    assert [(column.name, column.type) for column in shown.columns] == [
+        (field.name, str(field.type)) for field in TABLES[name].arrow
+    ]
+    assert [column.name for column in shown.columns if not column.description] == []
+
+
+def test_every_column_of_every_table_is_explained() -> None:
+    schemas = [schema for name, schema in TABLES.items() if name in {*GRAPH, "listings", "contexts"}]
+    unexplained = [
+        (one.name, name) for one in (*schemas, TERMINAL) for name in one.arrow.names if not meaning(one.name, name)
+    ]
+    assert unexplained == []
+
+
+def test_only_a_yield_out_of_the_ordinary_lets_the_graph_go_on() -> None:
+    graph = defs.resolve_asset_graph()
+    lenient = {key.name for key in graph.asset_check_keys if not graph.get(key).blocking}
+    assert lenient == {"yield_is_usual"}
+
+
+def test_every_pool_has_a_limit_that_counts_runs() -> None:
+    settings = yaml.safe_load((PROJECT / "infra" / "dagster.yaml").read_text())
+    # Steps of the in-process executor would wait in a busy loop, and a killed run would keep its turn.
+    assert settings["concurrency"]["pools"] == {"granularity": "run", "default_limit": 1}
+
+
+def test_a_run_is_found_by_its_day_its_streams_its_code_and_who_attempts_tasks() -> None:
+    tags = run_tags("2026-11-02", "languages", agents=["bash", "noop"], model="m")
+    assert tags.pop("touchstone/commit")
+    assert tags == {
+        "touchstone/day": "2026-11-02",
+        "touchstone/streams": "languages",
+        "touchstone/agents": "bash, noop",
+        "touchstone/model": "m",
+    }
+    assert set(run_tags("2026-11-02", "all")) == {"touchstone/day", "touchstone/streams", "touchstone/commit"}
 
 
 def test_streams_are_the_languages_and_the_domains() -> None:
