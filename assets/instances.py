@@ -15,6 +15,7 @@ from pipeline.instance_report import instance_report
 from pipeline.row_checks import told_solutions, unproven
 from pipeline.stages.decontamination import decontaminate
 from pipeline.stages.generation import generate, select
+from pipeline.tables import Store
 
 
 @operated(
@@ -52,9 +53,9 @@ def instances(
     metadata = stage_metadata(report, shop.store(), "instances", rows, columns)
     return dg.MaterializeResult(
         metadata={**metadata, **instance_figures(instance_report(shop.store()))},
-        check_results=[
-            *stage_results(shop, "instances", report),
-            PROVEN.result(unproven(shop.store())),
-            UNTOLD.result(told_solutions(shop.store())),
-        ],
+        check_results=[*stage_results(shop, "instances", report), *_admission_results(shop.store())],
     )
+
+
+def _admission_results(store: Store) -> list[dg.AssetCheckResult]:
+    return [PROVEN.result(unproven(store)), UNTOLD.result(told_solutions(store))]

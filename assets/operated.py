@@ -25,7 +25,7 @@ RETRY = dg.RetryPolicy(max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL)
 
 WORTH_ANOTHER_TRY = (SandboxUnavailable, InfrastructureFailure)
 
-NIGHTLY = dg.FreshnessPolicy.cron(deadline_cron="0 12 * * *", lower_bound_delta=datetime.timedelta(hours=10))
+EVERY_NIGHT = dg.FreshnessPolicy.cron(deadline_cron="0 12 * * *", lower_bound_delta=datetime.timedelta(hours=10))
 """Materialized between 02:00 UTC, when the night's run begins, and noon: stale from then on when a night was missed."""
 
 Body = Callable[..., dg.MaterializeResult]
@@ -40,7 +40,7 @@ def operated(
     deps: Sequence[dg.AssetsDefinition] = (),
     pool: str | None = None,
     partitioned: bool = True,
-    freshness: dg.FreshnessPolicy | None = NIGHTLY,
+    freshness: dg.FreshnessPolicy | None = EVERY_NIGHT,
 ) -> Callable[[Body], dg.AssetsDefinition]:
     """An asset of the graph, named and described by its function. `partitioned`: by crawl day and stream."""
 

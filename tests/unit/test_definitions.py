@@ -10,7 +10,7 @@ import yaml
 
 from assets.datasets import NIGHTLY_DAY
 from assets.definitions import defs
-from assets.operated import NIGHTLY, OWNER, RETRY
+from assets.operated import EVERY_NIGHT, OWNER, RETRY
 from assets.partitions import STREAMS, day_by_stream, range_tags, split, streams_named
 from assets.resources import PROJECT
 from assets.run_tags import run_tags
@@ -101,7 +101,7 @@ def test_an_asset_has_an_owner_a_description_columns_retries_and_freshness_where
     spec = specs()[name]
     assert spec.owners == [OWNER] and spec.description
     assert definition(name).op.retry_policy == RETRY
-    assert spec.freshness_policy == (None if name == "score_model" else NIGHTLY)
+    assert spec.freshness_policy == (None if name == "score_model" else EVERY_NIGHT)
     columns = spec.metadata["dagster/column_schema"]
     assert isinstance(columns, dg.TableSchema) and columns.columns
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.lost_runs import end_lost_runs, hold
+from assets.lost_runs import end_lost_runs, hold, lost_runs
+from assets.resources import WorkshopResource, open_workshop
 from pipeline.tables import Store
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -68,3 +69,26 @@ def test_runs_of_this_process_and_those_that_nothing_is_known_of_are_left_alone(
     hold(store, ours)
     assert end_lost_runs(instance, store) == []
     assert {status(instance, ours), status(instance, unknown)} == {dg.DagsterRunStatus.STARTED}
+
+
+def test_the_sensor_ends_lost_runs_and_starts_nothing(
+    instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
+        monkeypatch.setenv(variable, "")
+    (tmp_path / "touchstone.toml").write_text("")
+    run_id, data = begun(instance), tmp_path / "data"
+    file = Store(data).lock(f"run-{run_id}")
+    file.parent.mkdir(parents=True)
+    file.touch()
+    workshop = WorkshopResource(config=str(tmp_path / "touchstone.toml"), data=str(data))
+    open_workshop.cache_clear()
+    said = []
+    for _ in range(2):
+        context = dg.build_sensor_context(instance=instance, resources={"workshop": workshop})
+        said.append(lost_runs.evaluate_tick(context))
+    open_workshop.cache_clear()
+    assert [tick.skip_message for tick in said] == [f"ended: {run_id}", "every run has its process"]
+    assert not any(tick.run_requests for tick in said)
+    assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
+    assert not file.exists()
