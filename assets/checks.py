@@ -83,6 +83,15 @@ def stage_results(shop: Workshop, asset: str, report: StageReport) -> list[dg.As
     ]
 
 
+def refusals(result: dg.ExecuteInProcessResult) -> list[str]:
+    """What the blocking checks of a run refused, each with its first fault."""
+    refused = (one for one in result.get_asset_check_evaluations() if one.blocking and not one.passed)
+    return [
+        f"{one.asset_key.to_user_string()}: {one.check_name}: {str(one.metadata['first'].value).splitlines()[0]}"
+        for one in refused
+    ]
+
+
 def completeness(report: StageReport) -> dg.AssetCheckResult:
     """The result of COMPLETE for one call of a stage."""
     settled = report.done + sum(report.failed.values())

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from assets.attempting import AttemptsResource
+from assets.checks import refusals
 from assets.lost_runs import end_lost_runs
 from assets.partitions import FIRST_DAY, range_tags, streams_named, today
 from assets.resources import Workshop
@@ -54,6 +55,8 @@ def materialize(
         )
     if result.success:
         return None
+    if refused := refusals(result):
+        return "; ".join(refused)
     failures = [event for event in result.all_events if event.is_step_failure]
     return _reason(failures[0]) if failures else "the run was not successful; see the run in the Dagster UI"
 

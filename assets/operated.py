@@ -6,7 +6,6 @@ An asset's own file says what it does and which of its kind it is; here is what 
 import datetime
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import dagster as dg
 
@@ -66,7 +65,7 @@ def _guarded(body: Body) -> Body:
     """Only what may be over in a moment is tried again; a mistake in the configuration is told at once."""
 
     @functools.wraps(body)
-    def guarded(*given: Any, workshop: WorkshopResource, **resources: Any) -> dg.MaterializeResult:
+    def guarded(*given: object, workshop: WorkshopResource, **resources: object) -> dg.MaterializeResult:
         try:
             hold(workshop.open().store(), dg.AssetExecutionContext.get().run.run_id)
             return body(*given, workshop=workshop, **resources)

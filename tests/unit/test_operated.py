@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.checks import UNIQUE, YIELD
+from assets.checks import UNIQUE, YIELD, refusals
 from assets.columns_shown import columns_of
 from assets.operated import OWNER, RETRY, operated
 from assets.resources import WorkshopResource, open_workshop
@@ -98,6 +98,7 @@ def test_a_fault_that_blocks_stops_what_comes_after_and_one_that_warns_does_not(
         assert (after.calls == 1) is goes_on
         assert result.success is goes_on
         assert result.asset_materializations_for_node("first")
+        assert refusals(result) == ([] if goes_on else ["first: ids_are_unique: r is there 2 times"])
 
 
 def test_an_asset_has_the_facts_that_all_have_and_those_of_its_function(workshop: WorkshopResource) -> None:
