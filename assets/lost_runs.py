@@ -20,7 +20,8 @@ _held: dict[str, TextIOWrapper] = {}
 
 
 def hold(store: Store, run_id: str) -> None:
-    """Say that this process is the one that carries out the run. Safe to call for each step of it."""
+    """Say that this process is the one that carries out the run, as that of each step does here: steps have no process
+    of their own. Safe to call for each step."""
     if run_id not in _held:
         path = store.lock(f"{_BEGINNING}{run_id}")
         path.parent.mkdir(parents=True, exist_ok=True)

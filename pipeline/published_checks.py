@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pipeline.row_checks import told_step, unearned_fault
 from pipeline.schemas import TERMINAL, schema_sha256
 from pipeline.snapshots import Manifest, SnapshotDamaged, batches, manifest_of
+from pipeline.snapshots.contents import content_sha256
 
 IDS_FILE = "ids.parquet"
 _LOOKED_AT = ("trajectory_id", "outcome", "verified", "tests", "verifier_passing_tests", "instruction", "solution")
@@ -51,15 +52,18 @@ def _other_counts(path: Path, manifest: Manifest) -> list[str]:
 
 
 def _other_ids(path: Path, manifest: Manifest) -> list[str]:
-    """The list of ids beside the rows, which tells versions apart without reading them."""
+    """The list of ids and hashes beside the rows, which tells versions apart without reading them."""
     if not any(document.path == IDS_FILE for document in manifest.documents):
         return []
     query = "SELECT DISTINCT trajectory_id, split FROM read_parquet($files)"
     with duckdb.connect() as connection:
         rows = set(connection.execute(query, {"files": _files(path, manifest)}).fetchall())
-    listed = pq.read_table(path / IDS_FILE, columns=["trajectory_id", "split"]).to_pylist()
+    listed = pq.read_table(path / IDS_FILE, columns=["trajectory_id", "split", "row_sha256"]).to_pylist()
     other = rows ^ {(row["trajectory_id"], row["split"]) for row in listed}
-    return [f"{key} ({split}) is not both in the rows and in {IDS_FILE}" for key, split in sorted(other)]
+    faults = [f"{key} ({split}) is not both in the rows and in {IDS_FILE}" for key, split in sorted(other)]
+    if content_sha256([bytes.fromhex(row["row_sha256"]) for row in listed]) != manifest.content_sha256:
+        faults.append(f"the hashes in {IDS_FILE} are not those of the rows")
+    return faults
 
 
 def unfit(path: Path) -> list[str]:

@@ -71,6 +71,12 @@ def _other_ids(path: Path) -> None:
     pq.write_table(table.slice(1), path / IDS_FILE)
 
 
+def _other_hash(path: Path) -> None:
+    table = pq.read_table(path / IDS_FILE)
+    hashes = pa.array(["0" * 64, *table["row_sha256"].to_pylist()[1:]])
+    pq.write_table(table.set_column(table.column_names.index("row_sha256"), "row_sha256", hashes), path / IDS_FILE)
+
+
 def _no_file(path: Path) -> None:
     next((path / "data").glob("test-*")).unlink()
 
@@ -86,6 +92,7 @@ def _no_manifest(path: Path) -> None:
         (_fewer_rows, "rows by split are"),
         (_twice, "train: 2 rows with 1 ids"),
         (_other_ids, "is not both in the rows and in ids.parquet"),
+        (_other_hash, "the hashes in ids.parquet are not those of the rows"),
         (_no_file, "cannot be read"),
         (_no_manifest, "cannot be read"),
     ],
