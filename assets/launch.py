@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.attempting import AttemptsResource
 from assets.checks import refusals
+from assets.failures import failure_of
 from assets.lost_runs import end_lost_runs
 from assets.partitions import FIRST_DAY, range_tags, streams_named, today
 from assets.resources import Workshop
@@ -58,7 +59,8 @@ def materialize(
     if refused := refusals(result):
         return "; ".join(refused)
     failures = [event for event in result.all_events if event.is_step_failure]
-    return _reason(failures[0]) if failures else "the run was not successful; see the run in the Dagster UI"
+    step, reason = failure_of(failures)
+    return f"{step}: {reason}" if step else reason
 
 
 def run_config(retry: str, only: Sequence[str], attempts: AttemptsResource, limit: int = 0) -> dict[str, Any]:
@@ -71,18 +73,6 @@ def run_config(retry: str, only: Sequence[str], attempts: AttemptsResource, limi
         },
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
-
-
-def _reason(failure: dg.DagsterEvent) -> str:
-    """What the asset raised, in its own words: what lies behind that one is for the log."""
-    error = failure.step_failure_data.error
-    if error is not None and error.cause is not None:
-        error = error.cause  # Dagster's own says only which step it was
-    if error is None:
-        return f"{failure.step_key}: no reason was recorded"
-    name, _, text = error.message.strip().partition(": ")
-    ours = name.startswith(("pipeline.", "sandbox."))
-    return f"{failure.step_key}: {text if ours else error.message.strip()}"
 
 
 def _checked_day(day: str) -> str:

@@ -7,9 +7,11 @@ the store, the backend and the sources from them, once each; `WorkshopResource` 
 import functools
 import getpass
 import os
+import re
 import shutil
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from assets.settings import ScoringConfig, Settings, read_settings
+from assets.webhook import Webhook
 from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
 from pipeline.errors import ConfigurationError, PipelineError
@@ -60,6 +63,8 @@ DATA_VARIABLE = "TOUCHSTONE_DATA"
 CONFIG_VARIABLE = "TOUCHSTONE_CONFIG"
 MODEL_KEY_VARIABLE = "TOUCHSTONE_MODEL_KEY"
 GITHUB_TOKENS_VARIABLE = "TOUCHSTONE_GITHUB_TOKENS"
+WEBHOOK_VARIABLE = "TOUCHSTONE_WEBHOOK_URL"
+UI_VARIABLE = "TOUCHSTONE_UI_URL"
 _TOKENS_REMEDY = f"put tokens, separated by commas, into the environment variable {GITHUB_TOKENS_VARIABLE}"
 CRAWL = "crawl"
 """Folder of the data folder that keeps what is known of hubs."""
@@ -301,6 +306,43 @@ class RetryResource(dg.ConfigurableResource):
         if "" in self.only:
             raise ConfigurationError("only: an empty text names no item; leave `only` out for all")
         return Options(workers=workshop.settings.workers, retry=Retry(self.retry), only=tuple(self.only))
+
+
+class WebhookResource(dg.ConfigurableResource):
+    """Where failures are told. It needs no touchstone.toml: a mistake there is one of the things to tell."""
+
+    url: str = ""
+    """Address that JSON is posted to; empty for none."""
+    ui_url: str = ""
+    """Address of the Dagster UI for people, without which there are no links to runs."""
+    timeout_s: float = 10.0
+    """For each of three tries."""
+
+    def post(self, message: Mapping[str, object]) -> None:
+        """Raises WebhookFailed."""
+        Webhook(self.url, self.timeout_s).post(message)
+
+    def scrubbed(self, text: str) -> str:
+        """The text without this address, secrets of the environment, and what looks like a credential."""
+        from pipeline.curation.own_host import HostFacts, host_facts
+        from pipeline.curation.scrubbing import NotScrubbable, Planted, Replacer, find
+
+        secrets = host_facts(os.environ, user="", host="", paths=()).secrets
+        secrets += tuple(token.get_secret_value() for token in _github_tokens())
+        for secret in sorted({self.url, *secrets} - {""}, key=len, reverse=True):
+            text = text.replace(secret, "SCRUBBED")
+        text = re.sub(r"(?<=://)[^\s/@]+(?=@)", "SCRUBBED", text)
+        try:
+            found = find([text], planted=Planted(), host=HostFacts())
+        except NotScrubbable as error:
+            return f"a reason that cannot be shown ({error}); see the run"
+        return Replacer(one for one in found if one.kind.startswith("secret."))(text)
+
+
+def webhook_of_environment() -> WebhookResource:
+    """Its addresses by the names of their variables, so that the UI does not show them."""
+    url, ui_url = (dg.EnvVar(name) if os.environ.get(name) else "" for name in (WEBHOOK_VARIABLE, UI_VARIABLE))
+    return WebhookResource(url=url, ui_url=ui_url)
 
 
 def code_commit() -> str | None:

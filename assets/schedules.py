@@ -1,9 +1,11 @@
-"""When the main job runs by itself."""
+"""When jobs run by themselves."""
 
 import dagster as dg
 
+from assets.cleaning import cleaning_job
 from assets.datasets import NIGHTLY_DAY
 from assets.partitions import range_tags
+from pipeline.batch import Retry
 
 _SCORE_MODEL = dg.AssetSelection.assets("score_model")
 
@@ -38,6 +40,23 @@ score_model_job = dg.define_asset_job(
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """Every night at 02:00 UTC: the main job over the sources of touchstone.toml, for the day that begins."""
+    """Every night at 02:00 UTC: the main job over the sources of touchstone.toml, for the day that begins.
+
+    What the network or the engine broke on the days before is tried again.
+    """
     day = context.scheduled_execution_time.date().isoformat()
-    return dg.RunRequest(run_key=f"nightly-{day}", tags=range_tags(day) | {NIGHTLY_DAY: day})
+    return dg.RunRequest(
+        run_key=f"nightly-{day}",
+        run_config={"resources": {"retry": {"config": {"retry": Retry.INFRASTRUCTURE.value, "only": []}}}},
+        tags=range_tags(day) | {NIGHTLY_DAY: day},
+    )
+
+
+nightly_cleaning = dg.ScheduleDefinition(
+    name="nightly_cleaning",
+    job=cleaning_job,
+    cron_schedule="0 1 * * *",
+    execution_timezone="UTC",
+    description="An hour before the main job, so that it finds room.",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+)

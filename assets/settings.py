@@ -12,6 +12,7 @@ from pipeline.attempts import SamplesConfig
 from pipeline.checkout import CheckoutConfig
 from pipeline.curation.decisions import DatasetConfig
 from pipeline.curation.splits import SplitConfig
+from pipeline.disk_use import CleaningConfig
 from pipeline.errors import ConfigurationError
 from pipeline.image_attempts import CurationConfig
 from pipeline.instances import InstancesConfig
@@ -106,6 +107,13 @@ class ScoringConfig(ExplorationConfig):
     llm: LlmFilesConfig = LlmFilesConfig()
 
 
+class TrainingConfig(Record):
+    """What follows the publication of a version."""
+
+    job: str = ""
+    """A job that is started with each new version; empty for none."""
+
+
 class Settings(Record):
     """touchstone.toml. Every setting has a default; an unknown one is an error."""
 
@@ -131,6 +139,8 @@ class Settings(Record):
     splits: SplitConfig = SplitConfig()
     retention: RetentionConfig = RetentionConfig()
     publish: PublishConfig = PublishConfig()
+    training: TrainingConfig = TrainingConfig()
+    cleaning: CleaningConfig = CleaningConfig()
     rollout: AgentsConfig = AgentsConfig()
     yields: YieldsConfig = YieldsConfig()
 

@@ -15,7 +15,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from pydantic import Field
 
 from pipeline.archive_cache import CONTEXTS
 from pipeline.schemas import to_rows
@@ -33,6 +35,23 @@ logger = logging.getLogger(__name__)
 OLD_S = 24 * 3600
 """A file that no row names may be that of an item in progress until it is so old."""
 ALL_FREE_MB = 1 << 40
+
+
+class CleaningConfig(Record):
+    """What the nightly cleaning removes. Nothing of it is needed by a row or a version."""
+
+    stages: tuple[Literal["images", "sources", "states", "journal", "snapshots"], ...] = (
+        "images",
+        "sources",
+        "states",
+        "journal",
+        "snapshots",
+    )
+    """`images` only where the engine is ours: in another one those of other data folders may be needed."""
+    free_mb: int = Field(default=50_000, gt=0)
+    """Images and build caches stay as long as so much is free where the engine keeps them."""
+    days: int = Field(default=30, gt=0)
+    """Age from which the outputs of Dagster's steps go, and runs that materialized nothing."""
 
 
 class StageUse(Record):
@@ -54,7 +73,8 @@ class StageUse(Record):
 class _Found(NamedTuple):
     held: int | None
     freeable: int
-    free: Callable[[], None]
+    free: Callable[[], int | None]
+    """Bytes that were removed, where that is not all of `freeable`."""
 
 
 class Stage(NamedTuple):
@@ -120,9 +140,8 @@ class Disk:
             found = stage.look()
             freed = None
             if free:
-                if found.freeable:
-                    found.free()
-                freed = found.freeable
+                removed = found.free() if found.freeable else None
+                freed = found.freeable if removed is None else removed
             return StageUse(
                 stage=stage.name,
                 held=found.held,
@@ -140,7 +159,12 @@ class Disk:
     def _images(self) -> _Found:
         room = self._room()
         found = holding(room)
-        return _Found(found.held, found.removable, lambda: logger.info("%s", room.clean(self._free_mb)))
+
+        def clean() -> int:
+            logger.info("%s", room.clean(self._free_mb))
+            return max(0, found.held - holding(room).held)
+
+        return _Found(found.held, found.removable, clean)
 
     def _archives(self) -> _Found:
         """The records of when they were downloaded stay."""

@@ -1,12 +1,15 @@
 """Repositories named in a file of clone addresses, one to a line: `ADDRESS [LANGUAGE] [COMMIT]`.
 
-Whoever serves them: nothing is asked but git itself. Searching for repositories is not done here.
+Or in the files of a folder, into which anybody may put another one: a mistake there costs that file alone. Whoever
+serves the repositories: nothing is asked but git itself. Searching for repositories is not done here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -25,6 +28,8 @@ logger = logging.getLogger(__name__)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFUSED = "refused"
 _AT_A_TIME = 8
+SETTLED_S = 5.0
+"""Seconds without a change after which a file of a folder is taken to be written to its end."""
 
 
 class ListingConfig(BaseModel):
@@ -33,7 +38,7 @@ class ListingConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: Path | None = None
-    """Relative to the configuration file; no repositories when left out."""
+    """Relative to the configuration file; a folder for all its *.txt files; no repositories when left out."""
     language: Language = "python"
     """Of lines that name none."""
     clone: CloneConfig = CloneConfig()
@@ -49,16 +54,17 @@ class Line(Record):
 
 
 class ListingSource:
-    """The repositories of a file, in its order."""
+    """The repositories of a file, in its order; of a folder file by file, each repository once."""
 
     def __init__(self, config: ListingConfig, checkout: CheckoutConfig, base: Path, folder: Path) -> None:
         """`base` is where the configuration file lies, `folder` is for clones while they are read.
 
-        Raises ConfigurationError for a file that cannot be read, and for a line that is none.
+        Raises ConfigurationError for a file that cannot be read, and for a line that is none; not in a folder, where
+        the other files count.
         """
         self._checkout = checkout
         self._cloner = Cloner(folder, config.clone, checkout)
-        self._lines = read_lines(base / config.file, config.language) if config.file is not None else ()
+        self._lines = _all_lines(base / config.file, config.language) if config.file is not None else ()
 
     @property
     def name(self) -> str:
@@ -100,6 +106,58 @@ class ListingSource:
         except (ItemRejected, InfrastructureFailure) as error:
             logger.warning("listing source: %s will be refused: %s", line.url, error)
             return content_id(_REFUSED, line.url)
+
+
+class Listings(Record):
+    """What the files of a listing are at one moment."""
+
+    hashes: dict[str, str]
+    """Name of each file that names a repository -> sha256 of its bytes."""
+    faults: dict[str, str]
+    """Name of each file that cannot be used -> why, with the remedy."""
+
+
+def look(path: Path, language: Language) -> Listings:
+    """What a listing file, or each file of a folder, holds now; one that may still be written to is left for later.
+
+    Raises ConfigurationError for a folder that cannot be read.
+    """
+    hashes, faults = {}, {}
+    for file in listing_files(path):
+        try:
+            if time.time() - file.stat().st_mtime < SETTLED_S:
+                continue
+            if read_lines(file, language):
+                hashes[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+        except FileNotFoundError:
+            faults[file.name] = f"sources.listing.file: {file.name} is not there; put it there, or take the setting out"
+        except (ConfigurationError, OSError) as error:
+            faults[file.name] = str(error)
+    return Listings(hashes=hashes, faults=faults)
+
+
+def listing_files(path: Path) -> list[Path]:
+    """The *.txt files of a folder in the order of their names, or the one file. Raises ConfigurationError."""
+    if not path.is_dir():
+        return [path]
+    try:
+        return sorted(one for one in path.iterdir() if one.suffix == ".txt" and not one.name.startswith("."))
+    except OSError as error:
+        raise ConfigurationError(f"sources.listing.file: the folder {path.name} cannot be read: {error}") from error
+
+
+def _all_lines(path: Path, language: Language) -> tuple[Line, ...]:
+    """Where several files of a folder name one repository, the first of them decides."""
+    if not path.is_dir():
+        return read_lines(path, language)
+    lines: dict[str, Line] = {}
+    for file in listing_files(path):
+        try:
+            for line in read_lines(file, language):
+                lines.setdefault(line.url, line)
+        except ConfigurationError as error:
+            logger.warning("listing source: a file is left out: %s", error)
+    return tuple(lines.values())
 
 
 def read_lines(path: Path, language: Language) -> tuple[Line, ...]:

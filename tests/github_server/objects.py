@@ -56,6 +56,8 @@ def objects(world: World, repository_id: int) -> Objects:
 
 def files(world: World, repository_id: int) -> tuple[dict[str, bytes], dict[str, str]]:
     """Contents by path, and submodules by path."""
+    if repository_id in world.contents:
+        return dict(world.contents[repository_id]), {}
     name, kind = world.first_name(repository_id), world.kind_of(repository_id)
     main, text = MAIN_FILES[world.language_of(repository_id)]
     digest = world.digest(repository_id)

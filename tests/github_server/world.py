@@ -61,6 +61,8 @@ class World:
     """So many neighbours were created in one and the same second, in one language."""
     kinds: Mapping[int, str] = field(default_factory=dict)
     """Id -> kind where a test wants a certain one."""
+    contents: dict[int, Mapping[str, bytes]] = field(default_factory=dict)
+    """Id -> its files by path, one folder deep at most, where a test wants certain ones."""
     now: int = epoch(datetime(2026, 11, 1, tzinfo=UTC))
     """The hub's own clock, in seconds since 1970; it stands still unless it is moved."""
     address: str = ""
