@@ -38,11 +38,13 @@ def cleaning_job() -> None:
 
 
 def clean_stages(shop: Workshop) -> list[StageUse]:
-    """Free the stages of the settings, each by itself; one that cannot be freed says why."""
+    """Free the stages of the settings; one that cannot be freed says why."""
     config, engine = shop.settings.cleaning, address(shop.data)
-    disk = Disk(shop.store(), shop.room, shop.backend, free_mb=config.free_mb)
     ours = engine is not None and engine.owned
-    return [use for stage in config.stages if stage != "images" or ours for use in disk.free([stage])]
+    stages = [stage for stage in config.stages if stage != "images" or ours]
+    if not stages:
+        return []
+    return Disk(shop.store(), shop.room, shop.backend, free_mb=config.free_mb).free(stages, goes_on=True)
 
 
 def clean_history(instance: dg.DagsterInstance, before: datetime.datetime) -> tuple[int, int]:

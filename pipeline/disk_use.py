@@ -125,10 +125,13 @@ class Disk:
         """
         return [self._use(stage, free=False, named=bool(names)) for stage in self._chosen(names)]
 
-    def free(self, names: Sequence[str] = ()) -> list[StageUse]:
-        """Remove what nobody needs from the named stages, from all but the costly ones when none is named."""
+    def free(self, names: Sequence[str] = (), *, goes_on: bool = False) -> list[StageUse]:
+        """Remove what nobody needs from the named stages, from all but the costly ones when none is named.
+
+        `goes_on`: a named stage that cannot be looked at says why, as others do, and the next one is freed.
+        """
         return [
-            self._use(stage, free=bool(names) or not stage.named_only, named=bool(names))
+            self._use(stage, free=bool(names) or not stage.named_only, named=bool(names) and not goes_on)
             for stage in self._chosen(names)
         ]
 

@@ -57,7 +57,7 @@ class Nights:
         self.project = project
         self.hub = hub
         (project.folder / "touchstone.toml").write_text(
-            f"[scoring]\nthreshold = 0.0\n[instances.files]\nmax_tasks = 0\n[sources]\nuse = ['github']\n"
+            f"[scoring]\nthreshold = 0.0\n[instances.files]\nmax_tasks = 1\n[sources]\nuse = ['github']\n"
             f"[sources.github]\nbase_url = '{hub.base_url}'\nqualifiers = ''\nlanguages = ['python']\n"
         )
 
@@ -109,7 +109,7 @@ def nights(make_project: Callable[[str], Project], monkeypatch: pytest.MonkeyPat
     world = World(2, kinds={1: "usual", 2: "usual"})
     world.language[:] = 0
     world.size[:] = 10
-    world.contents[1] = files(word_tools("fruit", FRUIT), "Frequencies")
+    world.contents[1] = files(word_tools("fruit", FRUIT))
     world.contents[2] = files(ledger("ledger"), "Balance of every account")
     with running(world) as hub:
         yield Nights(make_project("nights"), hub)
@@ -133,7 +133,7 @@ def test_each_night_takes_what_changed_and_publishes_when_rows_changed_and_a_day
     world.contents[2] = files(ledger("ledger"), "Balance of every account", "Keeping sums in a database")
     world.push(2)
     bees = world.add("Python")
-    world.contents[bees] = files(word_tools("bees", BEES), "Index")
+    world.contents[bees] = files(word_tools("bees", BEES))
     nights.tick(days[1])
     second = nights.rows()
     changed = {nights.repository(2), nights.repository(bees)}

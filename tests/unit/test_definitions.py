@@ -176,6 +176,7 @@ def test_the_nightly_schedule_asks_for_every_stream_of_its_day() -> None:
     request = nightly(context)
     assert isinstance(request, dg.RunRequest)
     assert request.tags == range_tags("2026-11-05") | {NIGHTLY_DAY: "2026-11-05"}
+    assert request.run_config == {"resources": {"retry": {"config": {"retry": "infrastructure", "only": []}}}}
     first, last, _ = request.tags.values()
     assert day_by_stream.get_partition_keys()[0].startswith("2026-11-01|")
     assert (first, last) == (f"2026-11-05|{STREAMS[0]}", f"2026-11-05|{STREAMS[-1]}")

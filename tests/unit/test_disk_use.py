@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import cast
 
+import docker
 import pyarrow as pa
 import pytest
 
@@ -66,6 +69,39 @@ def test_a_stage_that_cannot_be_looked_at_says_so_and_the_others_go_on(disk: Dis
 def test_a_stage_that_was_named_and_cannot_be_looked_at_is_an_error(disk: Disk) -> None:
     with pytest.raises(SandboxUnavailable, match="no engine answers"):
         disk.free(["images"])
+    (use,) = disk.free(["images"], goes_on=True)
+    assert use.note == "cannot be freed: no engine answers"
+
+
+class Engine:
+    """The part of an engine's API that is asked what it holds; it has nothing but a cache of builds."""
+
+    def __init__(self, root: Path) -> None:
+        self.api = self
+        self._root = root
+        self._cache = 5 * BIG
+
+    def df(self) -> dict[str, object]:
+        return {"LayersSize": BIG, "BuildCache": [{"Size": self._cache}], "Images": []}
+
+    def info(self) -> dict[str, object]:
+        return {"DockerRootDir": str(self._root)}
+
+    def images(self, **_: object) -> list[dict[str, object]]:
+        return []
+
+    def prune_builds(self, *, keep_storage: int, all: bool) -> dict[str, int]:
+        removed, self._cache = self._cache - keep_storage, keep_storage
+        return {"SpaceReclaimed": removed}
+
+
+@pytest.mark.parametrize(("free_mb", "freed_bytes"), [(1, 0), (1 << 40, 5 * BIG)])
+def test_of_images_and_caches_what_is_said_to_be_freed_is_gone(tmp_path: Path, free_mb: int, freed_bytes: int) -> None:
+    (tmp_path / "engine.json").write_text(json.dumps({"socket": "/none.sock", "owned": True}))
+    room = Room(cast("docker.DockerClient", Engine(tmp_path)), tmp_path)
+    disk = Disk(Store(tmp_path), lambda: room, no_backend, free_mb=free_mb)
+    (use,) = disk.free(["images"])
+    assert (use.held, use.freeable, use.freed) == (6 * BIG, 5 * BIG, freed_bytes)
 
 
 def test_archives_go_only_when_they_are_named_and_keep_the_day_of_their_download(disk: Disk, tmp_path: Path) -> None:

@@ -53,6 +53,20 @@ def test_a_commit_of_the_file_stays_when_the_repository_goes_on(place: Hub, tmp_
     assert b"Version 0." in tree.read("README.md", max_bytes=10_000)
 
 
+def test_of_a_folder_all_lists_count_but_those_with_a_mistake_and_a_repository_counts_once(place: Hub) -> None:
+    lists = place.folder / "lists"
+    lists.mkdir()
+    one, two = address(place, 1), address(place, 2)
+    (lists / "b.txt").write_text(f"{one} go\n{two}\n")
+    (lists / "a.txt").write_text(f"{one} c\n")
+    (lists / "broken.txt").write_text("git@host:owner/name.git\n")
+    (lists / "notes.md").write_text(address(place, 3))
+    (lists / ".hidden.txt").write_text(address(place, 3))
+    config = ListingConfig(file=Path("lists"))
+    listing = ListingSource(config, CheckoutConfig(), place.folder, place.folder / "clones")
+    assert [(one.locator, one.language) for one in listing.repositories(None)] == [(one, "c"), (two, "python")]
+
+
 def refusal(listing: ListingSource, repository: Repository, folder: Path) -> str:
     with pytest.raises(ItemRejected) as caught:
         listing.fetch(repository, folder)
