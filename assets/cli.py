@@ -43,10 +43,12 @@ def doctor(data: Path | None, config: Path | None, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from assets.resources import postgres_address
+    from assets.storage import storage_finding
     from assets.visible import visible
     from sandbox.doctor import examine
 
-    findings = examine(open_located(data, config).data)
+    findings = [*examine(open_located(data, config).data), storage_finding(postgres_address())]
     table = Table("", "check", "found", "remedy")
     for finding in findings:
         state = visible("ok", "green") if finding.ok else visible("no", "red")

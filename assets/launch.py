@@ -10,9 +10,9 @@ import dagster as dg
 from assets.attempting import AttemptsResource
 from assets.checks import refusals
 from assets.failures import failure_of
-from assets.lost_runs import end_lost_runs
 from assets.partitions import FIRST_DAY, range_tags, streams_named, today
 from assets.resources import Workshop
+from assets.run_launcher import fail_lost_runs
 from assets.run_tags import run_tags
 from pipeline.attempts import rounds
 from pipeline.errors import ConfigurationError
@@ -44,16 +44,23 @@ def materialize(
         tags |= run_tags(day, streams)
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
+    from dagster_postgres.utils import DagsterPostgresException
+    from sqlalchemy.exc import SQLAlchemyError
+
     from assets.definitions import defs
 
-    with workshop.dagster_instance() as instance:
-        end_lost_runs(instance, workshop.store())
-        result = defs.resolve_job_def(job).execute_in_process(
-            instance=instance,
-            run_config=run_config(retry, only, attempts, limit),
-            tags=tags,
-            raise_on_error=False,
-        )
+    try:
+        with workshop.dagster_instance() as instance:
+            fail_lost_runs(instance)
+            result = defs.resolve_job_def(job).execute_in_process(
+                instance=instance,
+                run_config=run_config(retry, only, attempts, limit),
+                tags=tags,
+                raise_on_error=False,
+            )
+    except (DagsterPostgresException, SQLAlchemyError) as error:
+        fault = " ".join(str(error.__cause__ or error).split())
+        return f"Dagster's storage is gone ({fault}); what was done is kept, and a further run goes on from there"
     if result.success:
         return None
     if refused := refusals(result):

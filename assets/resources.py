@@ -8,7 +8,6 @@ import functools
 import getpass
 import os
 import re
-import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -18,7 +17,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field, SecretStr
 
+from assets.run_launcher import stay_alive
 from assets.settings import ScoringConfig, Settings, read_settings
+from assets.storage import checked_address, outlast_restarts
 from assets.webhook import Webhook
 from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
@@ -65,6 +66,8 @@ MODEL_KEY_VARIABLE = "TOUCHSTONE_MODEL_KEY"
 GITHUB_TOKENS_VARIABLE = "TOUCHSTONE_GITHUB_TOKENS"
 WEBHOOK_VARIABLE = "TOUCHSTONE_WEBHOOK_URL"
 UI_VARIABLE = "TOUCHSTONE_UI_URL"
+POSTGRES_VARIABLE = "TOUCHSTONE_POSTGRES"
+"""postgresql+psycopg2://USER@HOST:PORT/DATABASE for Dagster's storage; libpq reads the password from PGPASSWORD."""
 _TOKENS_REMEDY = f"put tokens, separated by commas, into the environment variable {GITHUB_TOKENS_VARIABLE}"
 CRAWL = "crawl"
 """Folder of the data folder that keeps what is known of hubs."""
@@ -232,22 +235,31 @@ class Workshop:
     def dagster_instance(self) -> dg.DagsterInstance:
         """The instance that the UI shows too; its home is prepared when it is not there yet.
 
-        Raises ConfigurationError for a data folder that cannot be written to, and for a home that Dagster cannot open.
+        Its storage is the PostgreSQL of TOUCHSTONE_POSTGRES, else files in its home. Raises ConfigurationError for a
+        data folder that cannot be written to, for a PostgreSQL that does not answer, and for a home that Dagster cannot
+        open.
         """
         home = self.data / "dagster"
+        named = ("dagster.yaml", "dagster.postgres.yaml") if postgres_address() else ("dagster.yaml",)
         os.environ["DAGSTER_HOME"] = str(home)
         try:
             home.mkdir(parents=True, exist_ok=True)
             # Two processes that create its databases at once leave them unusable for ever.
             with exclusive(self.store().lock("dagster"), "Dagster's home"):
-                shutil.copyfile(PROJECT / "infra" / "dagster.yaml", home / "dagster.yaml")
+                texts = [(PROJECT / "infra" / name).read_text() for name in named]
+                (home / "dagster.yaml").write_text("".join(texts))
                 return dg.DagsterInstance.get()
         except OSError as error:
             raise ConfigurationError(f"the data folder {self.data} cannot be written to: {error}") from error
         except PipelineError:
             raise
         except Exception as error:  # Dagster and its database layer have no common one
-            fault = str(error).partition("\n")[0]
+            fault = str(error.__cause__ or error).partition("\n")[0]
+            if postgres_address():
+                raise ConfigurationError(
+                    f"Dagster cannot use the PostgreSQL of {POSTGRES_VARIABLE} ({fault}); start it, mend the address, "
+                    "or unset it for a storage in files"
+                ) from error
             raise ConfigurationError(
                 f"Dagster cannot open {home} ({fault}); it holds the history of runs only: move it away and run again"
             ) from error
@@ -282,6 +294,13 @@ class WorkshopResource(dg.ConfigurableResource):
     """Path of touchstone.toml; empty for the project's own."""
     data: str = Field(default_factory=lambda: os.environ.get(DATA_VARIABLE, ""))
     """Data folder; empty for the one named in the configuration."""
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """From now on the daemon sees whether the process of this run lives, and the storage may restart."""
+        if postgres_address() is not None:
+            outlast_restarts()
+        if context.run_id is not None and context.instance is not None:
+            stay_alive(Path(context.instance.root_directory), context.run_id)
 
     def open(self) -> Workshop:
         return open_workshop(
@@ -343,6 +362,12 @@ def webhook_of_environment() -> WebhookResource:
     """Its addresses by the names of their variables, so that the UI does not show them."""
     url, ui_url = (dg.EnvVar(name) if os.environ.get(name) else "" for name in (WEBHOOK_VARIABLE, UI_VARIABLE))
     return WebhookResource(url=url, ui_url=ui_url)
+
+
+def postgres_address() -> str | None:
+    """Where PostgreSQL keeps what Dagster remembers; None where files in its home do. Raises ConfigurationError."""
+    address = os.environ.get(POSTGRES_VARIABLE)
+    return checked_address(address) if address else None
 
 
 def code_commit() -> str | None:

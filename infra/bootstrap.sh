@@ -226,7 +226,6 @@ for port in range(3000, 3100):
     break')
     [ -n "$port" ] || die "no free port between 3000 and 3099"
     mkdir -p "$home"
-    cp "$root/infra/dagster.yaml" "$home/dagster.yaml"
     echo $$ >"$home/ui.pid"
     printf 'Dagster: http://127.0.0.1:%s (ready in about half a minute; Ctrl-C or "make down" ends it)\n' "$port"
     export DAGSTER_HOME=$home TOUCHSTONE_DATA=$data
