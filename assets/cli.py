@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assets.backup_cli import backup, restore
 from assets.datasets_cli import COMMANDS
 from assets.export import export
 from assets.gc import gc
@@ -304,6 +305,8 @@ touchstone.add_command(export)
 touchstone.add_command(quality)
 touchstone.add_command(view)
 touchstone.add_command(gc)
+touchstone.add_command(backup)
+touchstone.add_command(restore)
 for _command in COMMANDS:
     touchstone.add_command(_command)
 

@@ -166,10 +166,6 @@ while read -r type options target; do
     mount -t "$type" -o "$options" "$type" "$target"
 done <<<"$1"
 shift
-# In a container that may mount, and has not all rights, the groups can only be looked at; not so in here.
-while read -r _ target type options _; do
-    case $type:$options in cgroup*:ro*) mount -o remount,bind,rw "$target" ;; esac
-done </proc/self/mounts
 '
 # shellcheck disable=SC2016 # expanded there
 groups_gone=$mounting'
