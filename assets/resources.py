@@ -19,7 +19,7 @@ from pydantic import Field, SecretStr
 
 from assets.run_launcher import stay_alive
 from assets.settings import ScoringConfig, Settings, read_settings
-from assets.storage import checked_address, outlast_restarts
+from assets.storage import checked_address, connected, outlast_restarts
 from assets.webhook import Webhook
 from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
@@ -240,29 +240,27 @@ class Workshop:
         open.
         """
         home = self.data / "dagster"
-        named = ("dagster.yaml", "dagster.postgres.yaml") if postgres_address() else ("dagster.yaml",)
         os.environ["DAGSTER_HOME"] = str(home)
+        remedy = "it holds the history of runs only: move it away and run again"
+        names = ["dagster.yaml"]
+        if address := postgres_address():
+            with connected(address):  # Dagster would try for a while, and not say why
+                remedy = f"mend or empty the database of {POSTGRES_VARIABLE}"
+                names.append("dagster.postgres.yaml")
         try:
             home.mkdir(parents=True, exist_ok=True)
             # Two processes that create its databases at once leave them unusable for ever.
             with exclusive(self.store().lock("dagster"), "Dagster's home"):
-                texts = [(PROJECT / "infra" / name).read_text() for name in named]
-                (home / "dagster.yaml").write_text("".join(texts))
+                text = "".join((PROJECT / "infra" / name).read_text() for name in names)
+                (home / "dagster.yaml").write_text(text)
                 return dg.DagsterInstance.get()
         except OSError as error:
             raise ConfigurationError(f"the data folder {self.data} cannot be written to: {error}") from error
         except PipelineError:
             raise
         except Exception as error:  # Dagster and its database layer have no common one
-            fault = str(error.__cause__ or error).partition("\n")[0]
-            if postgres_address():
-                raise ConfigurationError(
-                    f"Dagster cannot use the PostgreSQL of {POSTGRES_VARIABLE} ({fault}); start it, mend the address, "
-                    "or unset it for a storage in files"
-                ) from error
-            raise ConfigurationError(
-                f"Dagster cannot open {home} ({fault}); it holds the history of runs only: move it away and run again"
-            ) from error
+            fault = str(error).partition("\n")[0]
+            raise ConfigurationError(f"Dagster cannot open {home} ({fault}); {remedy}") from error
 
     def _fetch_image(self) -> str:
         return self.bases().toolchain("fetch").digest

@@ -99,6 +99,10 @@ missing_packages() {
             # The program that drives it lacks this one on a bare machine.
             ldconfig -p | grep -F libatomic.so.1 >/dev/null || echo libatomic1
             ;;
+        database)
+            # Its own programs are not on PATH, those that speak to it are.
+            compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || echo postgresql
+            ;;
         esac
     done
 }
@@ -146,6 +150,10 @@ install_packages() {
 # What looks at pages in the tests. Ubuntu packages none, and nobody has to install one for a few tests.
 ensure_browser() {
     (install_packages browser) || say "no browser is there: tests that need one are skipped"
+}
+
+ensure_database() {
+    (install_packages database) || say "no PostgreSQL is there: tests that need one are skipped"
 }
 
 # ----------------------------------------------------------------------------------------------- virtual environment
@@ -304,7 +312,8 @@ main() {
         ensure_engine &
         jobs=$!
         if [ "$mode" = test ]; then
-            ensure_browser &
+            # One after the other: apt works for one caller at a time.
+            { ensure_browser && ensure_database; } &
             jobs+=" $!"
         fi
         case $mode in test | local) ensure_venv "$mode" ;; *) ensure_venv run ;; esac

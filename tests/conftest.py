@@ -15,9 +15,10 @@ from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.engine import connect
 from sandbox.errors import SandboxUnavailable
 from tests.e2e.browsers import PROGRAMS, chromium
+from tests.integration.postgres_servers import programs
 
 PROJECT = Path(__file__).resolve().parent.parent
-NEEDS = ("docker", "network", "browser")
+NEEDS = ("docker", "network", "browser", "postgres")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +47,8 @@ def _fault(need: str) -> str:
         return ""
     if need == "browser":
         return "" if chromium() else f"none of {', '.join(PROGRAMS)} is on PATH; infra/bootstrap.sh test installs one"
+    if need == "postgres":
+        return "" if programs() else "there is no PostgreSQL; infra/bootstrap.sh test installs one"
     # pip knows the index of this machine, whatever it is.
     command = [sys.executable, "-m", "pip", "index", "versions", "iniconfig", "--retries", "0", "--timeout", "10"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

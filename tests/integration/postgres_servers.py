@@ -25,7 +25,7 @@ def programs() -> Path | None:
 
 
 class PostgresServer:
-    """The database `touchstone` on 127.0.0.1, whose user needs the password."""
+    """Databases on 127.0.0.1, whose user needs the password."""
 
     def __init__(self, folder: Path) -> None:
         found = programs()
@@ -36,8 +36,7 @@ class PostgresServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = int(probe.getsockname()[1])
-        self.address = f"postgresql+psycopg2://touchstone@127.0.0.1:{self._port}/touchstone"
-        """Without the password, which is expected in PGPASSWORD."""
+        self._databases = 0
         secret = folder / "secret"
         secret.write_text(PASSWORD)
         if os.geteuid() == 0:
@@ -46,12 +45,19 @@ class PostgresServer:
         self._run("initdb", "--pgdata", str(self._data), "--username", "touchstone", "--pwfile", str(secret),
                   "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync")  # fmt: skip
         secret.unlink()
-        created = self._command("postgres", "--single", "-D", str(self._data), "postgres")
-        subprocess.run(created, input=b"CREATE DATABASE touchstone;\n", user=self._user(), check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")  # fmt: skip
+
+    def database(self) -> str:
+        """Address of a new database, without the password, which is expected in PGPASSWORD."""
+        self._databases += 1
+        name = f"touchstone{self._databases}"
+        psql = self._command("psql", "-q", "-h", "127.0.0.1", "-p", str(self._port), "-U", "touchstone", "postgres")
+        subprocess.run([*psql, "-c", f"CREATE DATABASE {name}"], env=os.environ | {"PGPASSWORD": PASSWORD}, check=True)
+        return f"postgresql+psycopg2://touchstone@127.0.0.1:{self._port}/{name}"
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it, unless it runs, and wait until it answers."""
+        if self._process is not None:
+            return
         command = self._command("postgres", "-D", str(self._data), "-p", str(self._port), "-k", str(self._data))
         self._process = subprocess.Popen(
             [*command, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"],

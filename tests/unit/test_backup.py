@@ -126,7 +126,7 @@ def test_a_database_that_cannot_be_filled_leaves_the_folder_empty(tmp_path: Path
         return {"runs": 3}
 
     back_up(store.root, tmp_path / "backup", dump)
-    with pytest.raises(BackupDamaged, match="from PostgreSQL in .*, and from files here"):
+    with pytest.raises(BackupDamaged, match=r"from PostgreSQL in .*, and from files here"):
         restore(tmp_path / "backup", tmp_path / "new", None)
     with pytest.raises(BackupDamaged, match="other numbers of rows"):
         restore(tmp_path / "backup", tmp_path / "new", lambda folder: {"runs": 2})
