@@ -86,6 +86,10 @@ def test_all_definitions_can_be_loaded() -> None:
     dg.Definitions.validate_loadable(defs)
 
 
+def test_a_code_server_can_serve_the_graph() -> None:
+    defs.get_repository_def().load_all_definitions()
+
+
 def test_every_stage_is_partitioned_alike_and_what_takes_all_days_together_is_not() -> None:
     partitioned = {name for name, spec in specs().items() if spec.partitions_def == day_by_stream}
     assert partitioned == set(GRAPH) - {"curations"}
