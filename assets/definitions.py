@@ -6,7 +6,6 @@ from assets import curation, datasets, images, instances, judgements, ratings, r
 from assets.alerts import failure_alerts
 from assets.attempting import AttemptsResource
 from assets.cleaning import cleaning_job
-from assets.lost_runs import lost_runs
 from assets.resources import RetryResource, WorkshopResource, webhook_of_environment
 from assets.schedules import instances_job, main_job, nightly, nightly_cleaning, score_model_job
 from assets.sensors import new_listings, snapshot_published
@@ -23,7 +22,7 @@ defs = dg.Definitions(
     },
     jobs=[main_job, instances_job, score_model_job, cleaning_job],
     schedules=[nightly, nightly_cleaning],
-    sensors=[new_listings, snapshot_published([score_model_job]), failure_alerts, lost_runs],
+    sensors=[new_listings, snapshot_published([score_model_job]), failure_alerts],
     # Items run side by side inside an asset; a process per step would only add its start.
     executor=dg.in_process_executor,
 )

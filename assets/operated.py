@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from assets.checks import Promise
-from assets.lost_runs import hold
 from assets.partitions import day_by_stream, one_run
 from assets.resources import WorkshopResource
 from pipeline.errors import InfrastructureFailure
@@ -67,7 +66,6 @@ def _guarded(body: Body) -> Body:
     @functools.wraps(body)
     def guarded(*given: object, workshop: WorkshopResource, **resources: object) -> dg.MaterializeResult:
         try:
-            hold(workshop.open().store(), dg.AssetExecutionContext.get().run.run_id)
             return body(*given, workshop=workshop, **resources)
         except WORTH_ANOTHER_TRY:
             raise

@@ -34,6 +34,7 @@ _OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "tree_sha256": "SHA-256 of the tar of its files, and the name of that file; null when it could not be fetched",
         "n_files": "Files in the tree",
         "warnings": "What is unusual about the tree",
+        "submodules": "Other repositories that it names at a commit; those of the same host are part of the tree",
     },
     "contexts": {
         "context_id": "Names the material",

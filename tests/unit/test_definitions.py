@@ -46,7 +46,7 @@ GRAPH = {
 }
 OTHERS = {
     # name: (upstream, group, kinds, pool, all checks)
-    "score_model": ("image_builds", "repositories", "python scikitlearn", "", "some_rows_are_held_out"),
+    "score_model": ("image_builds", "models", "python scikitlearn", "", "some_rows_are_held_out"),
     "terminal_snapshot": (
         "curations",
         "datasets",

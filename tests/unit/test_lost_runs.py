@@ -9,25 +9,22 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.lost_runs import end_lost_runs, hold, lost_runs
-from assets.resources import WorkshopResource, open_workshop
-from pipeline.tables import Store
+from assets.run_launcher import fail_lost_runs, stay_alive
 
 PROJECT = Path(__file__).resolve().parents[2]
 HOLD = """
 import sys, time
 from pathlib import Path
-from assets.lost_runs import hold
-from pipeline.tables import Store
-hold(Store(Path(sys.argv[1])), sys.argv[2])
+from assets.run_launcher import stay_alive
+stay_alive(Path(sys.argv[1]), sys.argv[2])
 print("held", flush=True)
 time.sleep(600)
 """
 
 
 @pytest.fixture
-def instance() -> dg.DagsterInstance:
-    return dg.DagsterInstance.ephemeral()
+def instance(tmp_path: Path) -> dg.DagsterInstance:
+    return dg.DagsterInstance.ephemeral(tempdir=str(tmp_path))
 
 
 def begun(instance: dg.DagsterInstance) -> str:
@@ -47,48 +44,24 @@ def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
 
 
 def test_a_run_is_ended_when_its_process_was_killed_and_not_before(
-    instance: dg.DagsterInstance, tmp_path: Path
+    instance: dg.DagsterInstance,
 ) -> None:
-    store, run_id = Store(tmp_path), begun(instance)
-    command = [sys.executable, "-c", HOLD, str(tmp_path), run_id]
+    run_id = begun(instance)
+    command = [sys.executable, "-c", HOLD, instance.root_directory, run_id]
     with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
-        assert end_lost_runs(instance, store) == []
+        fail_lost_runs(instance)
         assert status(instance, run_id) is dg.DagsterRunStatus.STARTED
         process.kill()
-    assert end_lost_runs(instance, store) == [run_id]
+    fail_lost_runs(instance)
     assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
-    assert end_lost_runs(instance, store) == []
 
 
 def test_runs_of_this_process_and_those_that_nothing_is_known_of_are_left_alone(
-    instance: dg.DagsterInstance, tmp_path: Path
+    instance: dg.DagsterInstance,
 ) -> None:
-    store, ours, unknown = Store(tmp_path), begun(instance), begun(instance)
-    hold(store, ours)
-    hold(store, ours)
-    assert end_lost_runs(instance, store) == []
+    ours, unknown = begun(instance), begun(instance)
+    stay_alive(Path(instance.root_directory), ours)
+    stay_alive(Path(instance.root_directory), ours)
+    fail_lost_runs(instance)
     assert {status(instance, ours), status(instance, unknown)} == {dg.DagsterRunStatus.STARTED}
-
-
-def test_the_sensor_ends_lost_runs_and_starts_nothing(
-    instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("TOUCHSTONE_DATA", "TOUCHSTONE_CONFIG"):
-        monkeypatch.setenv(variable, "")
-    (tmp_path / "touchstone.toml").write_text("")
-    run_id, data = begun(instance), tmp_path / "data"
-    file = Store(data).lock(f"run-{run_id}")
-    file.parent.mkdir(parents=True)
-    file.touch()
-    workshop = WorkshopResource(config=str(tmp_path / "touchstone.toml"), data=str(data))
-    open_workshop.cache_clear()
-    said = []
-    for _ in range(2):
-        context = dg.build_sensor_context(instance=instance, resources={"workshop": workshop})
-        said.append(lost_runs.evaluate_tick(context))
-    open_workshop.cache_clear()
-    assert [tick.skip_message for tick in said] == [f"ended: {run_id}", "every run has its process"]
-    assert not any(tick.run_requests for tick in said)
-    assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
-    assert not file.exists()
