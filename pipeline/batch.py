@@ -13,19 +13,17 @@ import itertools
 import logging
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
+from pipeline.errors import ConfigurationError, FailedElsewhere, InfrastructureFailure, ItemRejected, place_of
 from pipeline.journal import Entry, Failure, Journal
 from pipeline.schemas import Row, RowInvalid, clean_text, table_schema, to_arrow
 from pipeline.tables import EMPTY_ATTEMPT, Store
@@ -36,6 +34,7 @@ from sandbox.locks import exclusive
 
 __all__ = [
     "PROGRESS_LOGGER",
+    "BrokenOff",
     "Failure",
     "Item",
     "ItemsOnDemand",
@@ -97,6 +96,18 @@ class Outcome:
 
     rows: Mapping[str, Sequence[Row]]
     failure: Failure | None = None
+
+
+class BrokenOff(Exception):
+    """What ended the work on an item, with the rows that are true in spite of it: in place of those of `failed_rows`.
+
+    Work raises it from its cause, which decides all else.
+    """
+
+    def __init__(self, cause: Exception, rows: Mapping[str, Sequence[Row]]) -> None:
+        super().__init__(cause, rows)
+        self.cause = cause
+        self.rows = rows
 
 
 class Retry(StrEnum):
@@ -170,7 +181,7 @@ def run_stage(
     *,
     store: Store,
     failed_rows: FailedRows[T],
-    workers: int = 1,
+    workers: int | Callable[[], int] = 1,
     retry: Retry = Retry.NONE,
     only: frozenset[str] = frozenset(),
     max_attempts_infrastructure: int = 2,
@@ -178,12 +189,14 @@ def run_stage(
     """Do each item once and record it.
 
     Skipped is what an earlier call settled, unless `retry` covers its failure and `only` is empty or names its key.
-    `work` runs in threads, at most `workers` at once. `failed_rows` gives the payload rows of an item that raised,
-    or that failed without rows. Rows of a new attempt supersede those of the former in `Store.current`.
+    `work` runs in threads, at most `workers` at once; where that is asked, more of them when it has grown.
+    `failed_rows` gives the payload rows of an item that raised, or that failed without rows. Rows of a new attempt
+    supersede those of the former in `Store.current`.
 
-    What `work` raises: ItemRejected is a failed item; SandboxUnavailable and InfrastructureFailure are tried
-    `max_attempts_infrastructure` times, then the item fails as `infrastructure`; ConfigurationError stops the run
-    and is raised here; anything else fails the item as `unknown`. An error in `failed_rows` itself is raised here.
+    What `work` raises, by itself or as the cause of a BrokenOff: ItemRejected is a failed item; SandboxUnavailable and
+    InfrastructureFailure are tried `max_attempts_infrastructure` times, then the item fails as `infrastructure`;
+    ConfigurationError stops the run and is raised here; anything else fails the item as `unknown`. An error in
+    `failed_rows` itself is raised here.
     SIGINT and SIGTERM: no item starts any more, finished ones are saved, then the signal takes its former course.
     """
     began = time.monotonic()
@@ -202,7 +215,8 @@ def run_stage(
             if entry is None or _again(entry, retry, only)
         )
         try:
-            run.drive(todo, min(workers, total - skipped))
+            left = total - skipped
+            run.drive(todo, min(workers, left) if isinstance(workers, int) else lambda: min(workers(), left))
         finally:
             run.flush()
         missing = _missing(store, journal, stage)
@@ -246,7 +260,7 @@ class _Run(Generic[T]):
     flushed_at: float = field(default_factory=time.monotonic)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def drive(self, todo: Iterator[_Task[T]], workers: int) -> None:
+    def drive(self, todo: Iterator[_Task[T]], workers: int | Callable[[], int]) -> None:
         """Do what is to be done; raises what stopped it, after saving what was finished."""
         stopped = each(
             lambda task: self._perform(*task),
@@ -306,12 +320,13 @@ class _Run(Generic[T]):
             tables = _tables(item.key, attempt, outcome, formerly)
         except ConfigurationError:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes data, and _failure logs it
+        except (Exception, SystemExit) as raised:  # noqa: BLE001 - becomes data, and _failure logs it
+            error, rows = (raised.cause, raised.rows) if isinstance(raised, BrokenOff) else (raised, {})
             if self.stop.is_set() and not isinstance(error, ItemRejected):
                 logger.warning("%s %s is given up: %s", self.stage, item.key, error)
                 return None
             failure = self._failure(item.key, error)
-            outcome = Outcome(self.failed_rows(item.value, failure), failure)
+            outcome = Outcome(rows or self.failed_rows(item.value, failure), failure)
             tables = _tables(item.key, attempt, outcome, formerly)
         written = tuple(sorted(name for name, rows in outcome.rows.items() if rows))
         seconds = time.monotonic() - began
@@ -322,8 +337,10 @@ class _Run(Generic[T]):
         for number in itertools.count(1):
             try:
                 return self.work(item.value)
-            except (SandboxUnavailable, InfrastructureFailure) as error:
-                if number >= self.tries or self.stop.is_set():
+            except (BrokenOff, SandboxUnavailable, InfrastructureFailure) as raised:
+                error = raised.cause if isinstance(raised, BrokenOff) else raised
+                passing = isinstance(error, SandboxUnavailable | InfrastructureFailure)
+                if not passing or number >= self.tries or self.stop.is_set():
                     raise
                 logger.warning("%s %s: %s; trying again", self.stage, item.key, error)
                 self.stop.wait(BACKOFF_S * 2 ** (number - 1))
@@ -335,9 +352,10 @@ class _Run(Generic[T]):
         if isinstance(error, SandboxUnavailable | InfrastructureFailure):
             return Failure(failure_class=INFRASTRUCTURE, reason=_cut(f"{type(error).__name__}: {error}"))
         logger.error("%s %s failed without a name", self.stage, key, exc_info=error)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-        return Failure(failure_class=UNKNOWN, reason=_cut(f"{type(error).__name__}: {error}") + f" (at {place})")
+        text, place = f"{type(error).__name__}: {error}", place_of(error)
+        if isinstance(error, FailedElsewhere):
+            text, place = error.text, error.place
+        return Failure(failure_class=UNKNOWN, reason=_cut(text) + f" (at {place})")
 
 
 def _cut(reason: str) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Generic, NoReturn, TypeVar
 
@@ -53,7 +54,7 @@ def each(
     perform: Callable[[Task], Result],
     tasks: Iterator[Task],
     *,
-    workers: int,
+    workers: int | Callable[[], int],
     receive: Callable[[Result], None],
     idle: Callable[[], None],
     stop: threading.Event,
@@ -61,10 +62,11 @@ def each(
     """Run `perform` in `workers` threads and hand every result to `receive` in the calling thread.
 
     A thread gets its next task only when its last result was received, so at most `workers` results are in flight.
+    Where `workers` is asked, it is asked again and again: threads are added when it grows, and none is taken away.
     An exception of `perform`, SIGINT or SIGTERM (in the main thread) sets `stop`: no task starts any more, running
     ones have GRACE_S to finish, and the return value says what it was. An exception of `receive` is raised at once.
     """
-    run = _Run(perform, workers)
+    run = _Run(perform, workers if callable(workers) else partial(int, workers))
     try:
         with _signals_into(run.outbox):
             return run.collect(tasks, receive, idle, stop)
@@ -74,13 +76,19 @@ def each(
 
 
 class _Run(Generic[Task, Result]):
-    def __init__(self, perform: Callable[[Task], Result], workers: int) -> None:
+    def __init__(self, perform: Callable[[Task], Result], wanted: Callable[[], int]) -> None:
         self._perform = perform
-        self._workers = workers
+        self._wanted = wanted
+        self._workers = 0
         self._inbox: queue.SimpleQueue[tuple[Task] | None] = queue.SimpleQueue()
         self.outbox: queue.SimpleQueue[_Done[Result] | Stopped] = queue.SimpleQueue()
-        for number in range(workers):
+
+    def _hire(self) -> int:
+        """Add the threads that are wanted and not there; how many."""
+        there, self._workers = self._workers, max(self._workers, self._wanted())
+        for number in range(there, self._workers):
             threading.Thread(target=self._serve, name=f"worker-{number}", daemon=True).start()
+        return self._workers - there
 
     def dismiss(self) -> None:
         """Tell every thread to end after its present task."""
@@ -97,7 +105,7 @@ class _Run(Generic[Task, Result]):
     def collect(
         self, tasks: Iterator[Task], receive: Callable[[Result], None], idle: Callable[[], None], stop: threading.Event
     ) -> Stopped | None:
-        running = sum(1 for task in itertools.islice(tasks, self._workers) if self._hand_out(task))
+        running = self._hand_out(tasks, self._hire())
         stopped: Stopped | None = None
         deadline = float("inf")
         while running or not self.outbox.empty():  # the last message may be a signal
@@ -107,12 +115,14 @@ class _Run(Generic[Task, Result]):
                 if time.monotonic() >= deadline:
                     break
                 idle()
+                if stopped is None:
+                    running += self._hand_out(tasks, self._hire())
                 continue
             if isinstance(message, _Done):
                 running -= 1
                 receive(message.result)
                 if stopped is None:
-                    running += sum(1 for task in itertools.islice(tasks, 1) if self._hand_out(task))
+                    running += self._hand_out(tasks, 1 + self._hire())
                 continue
             running -= message.signum is None
             deadline = min(deadline, time.monotonic() + GRACE_S)
@@ -123,9 +133,13 @@ class _Run(Generic[Task, Result]):
             logger.warning("stopping; %d tasks are still at work", running)
         return stopped
 
-    def _hand_out(self, task: Task) -> bool:
-        self._inbox.put((task,))
-        return True
+    def _hand_out(self, tasks: Iterator[Task], most: int) -> int:
+        """Put so many tasks into the inbox, or those that are left; how many."""
+        handed = 0
+        for task in itertools.islice(tasks, most):
+            self._inbox.put((task,))
+            handed += 1
+        return handed
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.batch import Failure, Item, Outcome, StageReport
-from pipeline.errors import InfrastructureFailure, ItemRejected
+from pipeline.batch import BrokenOff, Failure, Item, Outcome, StageReport
+from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
 from pipeline.image_attempts import Attempt, Workbench, attempts
 from pipeline.rows import build_row
 from pipeline.schemas import Row, to_rows
@@ -33,11 +33,10 @@ class Built(NamedTuple):
 
 def build(store: Store, items: Sequence[Fetched], trees: Path, bench: Workbench, options: Options) -> StageReport:
     """A row in `image_builds` for each attempt; an item is done when one of its images is usable."""
-    unfinished: dict[str, list[Row]] = {}
 
     def work(item: Fetched) -> Outcome:
         repository = item.repository
-        rows = unfinished[repository.repository_id] = []
+        rows: list[Row] = []
         last: Attempt | None = None
         try:
             for last in attempts(repository, trees / f"{item.checkout.tree_sha256}.tar", bench):
@@ -46,18 +45,20 @@ def build(store: Store, items: Sequence[Fetched], trees: Path, bench: Workbench,
                 raise ItemRejected("no_strategy", f"no Dockerfile and no template for {repository.language}")
             if last.usable and bench.push is not None and last.build.digest is not None:
                 rows[-1]["registry_reference"] = bench.push(last.build.digest)
-        except (SandboxUnavailable, InfrastructureFailure) as error:
-            rows.append(_interrupted(repository.repository_id, error))
+        except ConfigurationError:
             raise
-        del unfinished[repository.repository_id]
+        except Exception as error:
+            if isinstance(error, SandboxUnavailable | InfrastructureFailure):
+                rows.append(_interrupted(repository.repository_id, error))
+            raise BrokenOff(error, {"image_builds": rows} if rows else {}) from error
         return Outcome({"image_builds": rows}, None if last.usable else _failure(rows))
 
     def failed_rows(item: Fetched, failure: Failure) -> Mapping[str, Sequence[Row]]:
-        key = item.repository.repository_id
-        return {"image_builds": unfinished.pop(key, None) or [{"repository_id": key, "status": "failed"}]}
+        return {"image_builds": [{"repository_id": item.repository.repository_id, "status": "failed"}]}
 
     batch = [Item(item.repository.repository_id, item) for item in items]
-    return over_items("build", batch, work, store=store, failed_rows=failed_rows, options=options)
+    machines = options.machines
+    return over_items("build", batch, work, store=store, failed_rows=failed_rows, options=options, machines=machines)
 
 
 def _interrupted(repository_id: str, error: Exception) -> Row:

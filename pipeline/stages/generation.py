@@ -58,7 +58,10 @@ def generate(
         return {"instances": [_place(item) | {"admitted": False}]}
 
     batch = [Item(_key(item, config, model), item) for item in items]
-    return over_items("instances", batch, work, store=store, failed_rows=failed_rows, options=options)
+    machines = options.machines
+    return over_items(
+        "instances", batch, work, store=store, failed_rows=failed_rows, options=options, machines=machines
+    )
 
 
 def select(store: Store) -> None:

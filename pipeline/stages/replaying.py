@@ -44,4 +44,5 @@ def replay_all(
     before = {name: int(str(row["number"])) for name, row in newest_replays(store).items()}
     numbered = [_Numbered(one, before.get(one.trajectory_id, 0) + 1) for one in judged]
     items = [Item(f"{one.judged.trajectory_id}/{one.number}", one) for one in numbered]
-    return over_items("replay", items, work, store=store, failed_rows=failed_rows, options=options)
+    machines = options.machines
+    return over_items("replay", items, work, store=store, failed_rows=failed_rows, options=options, machines=machines)

@@ -49,7 +49,8 @@ def roll_out(
 
     listed = list(attempts)
     items = ItemsOnDemand(len(listed), lambda number: Item(listed[number].trajectory_id, listed[number]))
-    return over_items("rollout", items, work, store=store, failed_rows=failed_rows, options=options)
+    machines = options.machines
+    return over_items("rollout", items, work, store=store, failed_rows=failed_rows, options=options, machines=machines)
 
 
 def passed_so_far(store: Store) -> Mapping[Policy, int]:

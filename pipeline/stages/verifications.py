@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.batch import Failure, Item, ItemsOnDemand, Outcome, StageReport
+from pipeline.machines import Machines
 from pipeline.rows import trajectory_of, verification_row
 from pipeline.schemas import Row, to_rows
 from pipeline.stages.options import Options, over_items
-from pipeline.stored_rows import StoredRows
+from pipeline.stored_rows import Place, StoredRows
 from pipeline.tables import Store
 from pipeline.types import TaskInstance
 from pipeline.verification import verify
@@ -26,7 +28,9 @@ class Attempted(NamedTuple):
     trajectory_id: str
     attempt: int
     """Of the rollout; a new attempt needs a new verdict."""
-    number: int
+    state: str
+    """Reference of its frozen final state."""
+    place: Place
     """Of its row among the stored ones."""
 
 
@@ -42,11 +46,13 @@ def verify_all(
 
     A state is discarded when its verdict is on disk, never before, so that a kill costs nothing.
     """
-    stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id", "attempt"])
-    attempts = _attempts(stored.light, {instance.instance_id: instance for instance in instances})
+    stored = StoredRows(store, "trajectories", ["trajectory_id", "instance_id", "attempt", "state_reference"])
+    attempts = _attempts(stored, {instance.instance_id: instance for instance in instances})
+    reader, machines = stored.reader, options.machines
+    holders = {} if machines is None else _holders(backend, machines)
 
     def work(attempted: Attempted) -> Outcome:
-        trajectory = trajectory_of(stored.row(attempted.number))
+        trajectory = trajectory_of(reader.at(attempted.place))
         result = verify(attempted.instance, trajectory, backend, command_timeout_s=command_timeout_s)
         failure = None
         if result.failure_class is not None:
@@ -56,10 +62,35 @@ def verify_all(
     def failed_rows(attempted: Attempted, failure: Failure) -> Mapping[str, Sequence[Row]]:
         return {"verifications": [{"trajectory_id": attempted.trajectory_id, "outcome": "error"}]}
 
-    report = over_items("verification", attempts, work, store=store, failed_rows=failed_rows, options=options)
-    for reference in backend.states() & judged_states(store):
-        backend.discard(reference)
+    def holder(attempted: Attempted) -> str | None:
+        return holders.get(attempted.state)
+
+    report = over_items(
+        "verification",
+        attempts,
+        work,
+        store=store,
+        failed_rows=failed_rows,
+        options=options,
+        machines=machines,
+        near=holder,
+    )
+    judged = judged_states(store)
+    discard(backend, judged)
+    if machines is not None and (done := judged & set(_holders(backend, machines))):
+        machines.everywhere(partial(discard, backend, done))
     return report
+
+
+def discard(backend: Backend, references: Set[str]) -> None:
+    """Forget those of the states that are kept here. Raises SandboxUnavailable."""
+    for reference in backend.states() & references:
+        backend.discard(reference)
+
+
+def _holders(backend: Backend, machines: Machines) -> dict[str, str]:
+    """Which machine keeps which state: another one would have to carry out the whole attempt again."""
+    return {state: name for name, states in machines.everywhere(backend.states).items() for state in states}
 
 
 def judged_states(store: Store) -> set[str]:
@@ -83,15 +114,22 @@ def passed_by_doing_nothing(store: Store) -> list[str]:
     )
 
 
-def _attempts(light: pa.Table, instances: Mapping[str, TaskInstance]) -> ItemsOnDemand[Attempted]:
+def _attempts(stored: StoredRows, instances: Mapping[str, TaskInstance]) -> ItemsOnDemand[Attempted]:
     """The attempts at these instances among the stored ones."""
+    light = stored.light
     at_these = pc.is_in(light.column("instance_id"), pa.array(list(instances), pa.string()))
     numbers = pc.indices_nonzero(pc.and_(at_these, pc.is_valid(light.column("trajectory_id"))))
 
     def make(at: int) -> Item[Attempted]:
         number = numbers[at].as_py()
         row = light.slice(number, 1).to_pylist()[0]
-        attempted = Attempted(instances[row["instance_id"]], row["trajectory_id"], row["attempt"], number)
+        attempted = Attempted(
+            instances[row["instance_id"]],
+            row["trajectory_id"],
+            row["attempt"],
+            row["state_reference"] or "",
+            stored.places[number],
+        )
         return Item(_key(attempted.trajectory_id, attempted.attempt), attempted)
 
     return ItemsOnDemand(len(numbers), make)
