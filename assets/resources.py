@@ -18,6 +18,7 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from assets.run_launcher import stay_alive
+from assets.machines import machines_of
 from assets.settings import ScoringConfig, Settings, read_settings
 from assets.storage import checked_address, connected, outlast_restarts
 from assets.webhook import Webhook
@@ -27,6 +28,7 @@ from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.image_attempts import Workbench, sandbox_check
 from pipeline.llm.choice import ModelConfig, chosen_model
 from pipeline.llm.protocol import ChatModel
+from pipeline.machines import Machines
 from pipeline.model_repair import rewritten
 from pipeline.scoring import Scorer, StaticScorer
 from pipeline.scoring.exploration import ExploringScorer
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parent.parent
 DATA_VARIABLE = "TOUCHSTONE_DATA"
 CONFIG_VARIABLE = "TOUCHSTONE_CONFIG"
+MACHINE_VARIABLE = "TOUCHSTONE_MACHINE"
+"""On a node of a cluster: folder of what belongs to that machine alone."""
 MODEL_KEY_VARIABLE = "TOUCHSTONE_MODEL_KEY"
 GITHUB_TOKENS_VARIABLE = "TOUCHSTONE_GITHUB_TOKENS"
 WEBHOOK_VARIABLE = "TOUCHSTONE_WEBHOOK_URL"
@@ -78,12 +82,16 @@ _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE
 class Workshop:
     """What the stages work with, made from the settings when first asked for."""
 
-    def __init__(self, settings: Settings, folder: Path, data: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, data: Path, machine: Path | None = None) -> None:
         self.settings = settings
         self.folder = folder
         """Where the configuration file lies; paths in it are relative to this."""
         self.data = data
+        self.machine = machine or data
+        """Folder of what belongs to this machine alone: its engine, frozen states, room for builds."""
         self.trees = data / "sources"
+        self.models: dict[int, ModelConfig] = {}
+        """What each model was made from, by the identity of the model."""
 
     @functools.cache  # noqa: B019 - a workshop lives as long as its process
     def store(self) -> Store:
@@ -95,13 +103,13 @@ class Workshop:
         bundle = images.ca_bundle or _certificates_of_this_machine()
         if bundle is not None:
             images = images.model_copy(update={"ca_bundle": self.folder / bundle})
-        return BaseImages(connect(self.data), images, self.data)
+        return BaseImages(connect(self.machine), images, self.machine)
 
     @functools.cache  # noqa: B019
     def backend(self) -> Backend:
-        client = connect(self.data)
+        client = connect(self.machine)
         runtime = VerifierRuntime(client, self.bases())
-        backend = choose(self.settings.sandbox.backend, client, runtime, self.data, self.bases().base().digest)
+        backend = choose(self.settings.sandbox.backend, client, runtime, self.machine, self.bases().base().digest)
         backend.reap()
         return PullingBackend(backend, self.registry(), self.room().touch)
 
@@ -109,7 +117,7 @@ class Workshop:
     def egress(self) -> Egress:
         """Raises ConfigurationError for an engine whose builds would reach our network, unless that is accepted."""
         builds = self.settings.builds
-        egress = Egress.of(self.data, connect(self.data))
+        egress = Egress.of(self.machine, connect(self.machine))
         if not egress.restricted and builds.egress != "open":
             raise ConfigurationError(
                 "this Docker engine is not ours, so what repositories run while they are built would reach everything "
@@ -121,11 +129,15 @@ class Workshop:
 
     @functools.cache  # noqa: B019
     def room(self) -> Room:
-        return Room(connect(self.data), self.data, keep=lambda: needed_images(self.store()))
+        return Room(connect(self.machine), self.machine, keep=lambda: needed_images(self.store()))
 
     @functools.cache  # noqa: B019
     def registry(self) -> Registry:
-        return Registry(connect(self.data), self.settings.images.registry)
+        return Registry(connect(self.machine), self.settings.images.registry)
+
+    @functools.cache  # noqa: B019
+    def builder(self) -> ImageBuilder:
+        return ImageBuilder(connect(self.machine), self.bases(), self.egress(), self.room())
 
     @functools.cache  # noqa: B019
     def workbench(self) -> Workbench:
@@ -134,7 +146,7 @@ class Workshop:
         # It speaks to every package registry, which makes them those that builds may reach.
         self.bases().toolchain("fetch")
         return Workbench(
-            build=ImageBuilder(connect(self.data), self.bases(), self.egress(), self.room()).build,
+            build=self.builder().build,
             toolchain=self.toolchain,
             limits=settings.builds.limits,
             check=sandbox_check(self.backend(), settings.curation),
@@ -152,7 +164,14 @@ class Workshop:
     def model_of(self, config: ModelConfig) -> ChatModel:
         """A model of a run's own choice; one object for each, since it may have a process behind it."""
         key = os.environ.get(MODEL_KEY_VARIABLE)
-        return chosen_model(config, SecretStr(key) if key else None, self.folder)
+        model = chosen_model(config, SecretStr(key) if key else None, self.folder)
+        self.models[id(model)] = config
+        return model
+
+    @functools.cache  # noqa: B019
+    def machines(self) -> Machines | None:
+        """Those of [cluster]; None for this one alone. Raises ConfigurationError where they have no registry."""
+        return machines_of(self)
 
     def toolchain(self, language: Language, version: str | None = None) -> str:
         """Tag of the toolchain image of a language, built when first asked for; ValueError for an unknown version."""
@@ -266,6 +285,19 @@ class Workshop:
         return self.bases().toolchain("fetch").digest
 
 
+def open_on_node(settings: Settings, folder: Path, data: Path) -> Workshop:
+    """The workshop of a node of a cluster. Raises ConfigurationError where it was not made ready."""
+    host = socket.gethostname()
+    if not (machine := os.environ.get(MACHINE_VARIABLE)):
+        raise ConfigurationError(
+            f"{host} joined the cluster without {MACHINE_VARIABLE}: a folder of that machine alone, for which "
+            "`infra/bootstrap.sh --data FOLDER engine` started an engine"
+        )
+    if not (data / "tables").is_dir():
+        raise ConfigurationError(f"{host} does not see the data folder {data}; share it under the same path")
+    return Workshop(settings, folder, data, Path(machine))
+
+
 @functools.cache
 def open_workshop(*, data: Path | None = None, config: Path | None = None) -> Workshop:
     """The workshop of this process: `data` before TOUCHSTONE_DATA before the file; `config` before TOUCHSTONE_CONFIG.
@@ -322,7 +354,12 @@ class RetryResource(dg.ConfigurableResource):
             raise ConfigurationError("only: it names items to retry; set retry to infrastructure or all too")
         if "" in self.only:
             raise ConfigurationError("only: an empty text names no item; leave `only` out for all")
-        return Options(workers=workshop.settings.workers, retry=Retry(self.retry), only=tuple(self.only))
+        return Options(
+            workers=workshop.settings.workers,
+            retry=Retry(self.retry),
+            only=tuple(self.only),
+            machines=workshop.machines(),
+        )
 
 
 class WebhookResource(dg.ConfigurableResource):

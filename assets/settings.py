@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, field_validator
 from pipeline.agents import NAMES
 from pipeline.attempts import SamplesConfig
 from pipeline.checkout import CheckoutConfig
+from pipeline.cluster import ClusterConfig
 from pipeline.curation.decisions import DatasetConfig
 from pipeline.curation.splits import SplitConfig
 from pipeline.disk_use import CleaningConfig
@@ -143,6 +144,7 @@ class Settings(Record):
     cleaning: CleaningConfig = CleaningConfig()
     rollout: AgentsConfig = AgentsConfig()
     yields: YieldsConfig = YieldsConfig()
+    cluster: ClusterConfig = ClusterConfig()
 
 
 def read_settings(path: Path, *, required: bool) -> Settings:

@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -66,6 +67,9 @@ class Worker:
         self._works: OrderedDict[str, Callable[[object], object]] = OrderedDict()
         # What is made when it is first asked for is made once. The same thread comes here twice.
         self._guard = threading.RLock()
+
+    def ready(self) -> None:
+        """Answers as soon as this process can."""
 
     def do(self, name: str, work: Sequence[Any], value: bytes) -> bytes:
         """The answer of a piece of work for a value. Where the work is not known by its name, its reference is used."""
@@ -128,6 +132,8 @@ class RayCluster:
         self._slots = Slots()
         self._workers: dict[str, Any] = {}
         """Ray's handle of each node's worker."""
+        self._starting: dict[str, tuple[Any, Any]] = {}
+        """Workers that did not answer yet, with the answer to come."""
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._looking: threading.Thread | None = None
@@ -180,6 +186,8 @@ class RayCluster:
             self._looking.join(timeout=LOOK_S * 2)
         for node, worker in list(self._workers.items()):
             self._drop(node, worker)
+        for worker, _ in self._starting.values():
+            _end(worker)
 
     def _done(self, ask: Callable[[Any], Any], near: str | None, at_work: _AtWork) -> object:
         """What a worker answers. Raises what it raised, InfrastructureFailure after too many losses."""
@@ -236,14 +244,22 @@ class RayCluster:
                 return ray
             if not ray.is_initialized():
                 _connect(ray, str(self._config.address))
-        self._look(ray)
-        if not self._workers:
-            raise ConfigurationError(f"[cluster] address: no node there has the resource {RESOURCE!r}; {REMEDY}")
+        self._wait_for_nodes(ray)
         with self._guard:
             if self._looking is None:
                 self._looking = threading.Thread(target=self._keep_looking, args=(ray,), name="nodes", daemon=True)
                 self._looking.start()
         return ray
+
+    def _wait_for_nodes(self, ray: Any) -> None:
+        """Have a first worker ready. Raises ConfigurationError where no node has slots, or none gets ready."""
+        deadline = time.monotonic() + self._config.patience_s
+        while self._look(ray) == 0:
+            if not self._starting:
+                raise ConfigurationError(f"[cluster] address: no node there has the resource {RESOURCE!r}; {REMEDY}")
+            if time.monotonic() >= deadline:
+                raise ConfigurationError(f"no node of the Ray cluster got ready in {self._config.patience_s:g} s")
+            ray.wait([ready for _, ready in self._starting.values()], timeout=LOOK_S)
 
     def _keep_looking(self, ray: Any) -> None:
         while not self._closed.wait(LOOK_S):
@@ -252,8 +268,11 @@ class RayCluster:
             except Exception as error:  # noqa: BLE001 - Ray has no common one; the next look may do better
                 logger.warning("the nodes of the cluster cannot be listed: %s", _line(error))
 
-    def _look(self, ray: Any) -> None:
-        """Have a worker on each node that is there."""
+    def _look(self, ray: Any) -> int:
+        """Have a worker on each node that is there; how many are ready.
+
+        A node that was lost is listed for a while as if it were there: only a worker that answers gets work.
+        """
         there = {
             str(node["NodeID"]): int(node["Resources"][RESOURCE])
             for node in ray.nodes()
@@ -263,10 +282,20 @@ class RayCluster:
             for node in set(self._workers) - set(there):
                 logger.warning("node %s has left the cluster", node)
                 del self._workers[node]
-            for node in set(there) - set(self._workers):
-                self._workers[node] = self._hired(ray, node, there[node])
-                logger.info("node %s works on %d items at a time", node, there[node])
-        self._slots.there(there)
+            for node in set(there) - set(self._workers) - set(self._starting):
+                worker = self._hired(ray, node, there[node])
+                self._starting[node] = worker, worker.ready.remote()
+            for node, (worker, ready) in list(self._starting.items()):
+                if node in there and not ray.wait([ready], timeout=0)[0]:
+                    continue
+                del self._starting[node]
+                if node not in there:
+                    _end(worker)
+                elif _answered(ray, node, ready):
+                    self._workers[node] = worker
+                    logger.info("node %s works on %d items at a time", node, there[node])
+            self._slots.there({node: there[node] for node in self._workers})
+            return len(self._workers)
 
     def _hired(self, ray: Any, node: str, slots: int) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -282,15 +311,12 @@ class RayCluster:
 
     def _drop(self, node: str, worker: Any) -> None:
         """End a worker; the next look makes another one where the node is still there."""
-        import ray
-
         with self._guard:
             if worker is None or self._workers.get(node) is not worker:
                 return
             del self._workers[node]
-        self._slots.lost(node)
-        with suppress(Exception):  # it is gone already, or Ray is
-            ray.kill(worker)
+            self._slots.lost(node)
+        _end(worker)
 
 
 def _connect(ray: Any, address: str) -> None:
@@ -308,6 +334,22 @@ def _connect(ray: Any, address: str) -> None:
         # Ray puts handlers of its own there, which end the process before what was finished is kept.
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _answered(ray: Any, node: str, ready: Any) -> bool:
+    try:
+        ray.get(ready)
+    except _losses() as error:
+        logger.info("node %s is not ready: %s", node, _line(error))
+        return False
+    return True
+
+
+def _end(worker: Any) -> None:
+    import ray
+
+    with suppress(Exception):  # it is gone already, or Ray is
+        ray.kill(worker)
 
 
 def _losses() -> tuple[type[Exception], ...]:
