@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
 	bench-rollout bench-snapshots bench-scrubbing bench-crawl bench-file-harm chaos-rollout experiment-rollouts experiment-scoring \
-	roundtrip-harbor
+	roundtrip-harbor test-ray bench-ray
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -41,6 +41,17 @@ test-long:
 test-peers:
 	infra/bootstrap.sh test
 	.venv/bin/pytest -m peers --require docker $(ARGS)
+
+# Two nodes of a Ray cluster on this machine, each with an engine of its own; as root, minutes.
+RAY = infra/bootstrap.sh test && .venv/bin/python -m pip install --quiet --constraint requirements-dev.lock "ray>=2.60"
+test-ray:
+	$(RAY)
+	.venv/bin/pytest -m ray --require docker $(ARGS)
+
+# Attempts a second of one node and of two. The last line is one JSON object.
+bench-ray:
+	$(RAY)
+	.venv/bin/python -m tests.bench.cluster $(ARGS)
 
 lint:
 	@test -e .venv/.stamp-test || infra/bootstrap.sh test
