@@ -138,6 +138,7 @@ class RayCluster:
         self._closed = threading.Event()
         self._looking: threading.Thread | None = None
         self._numbers = itertools.count()
+        self._connected_by_us = False
 
     def slots(self) -> int:
         """See Machines. Raises ConfigurationError where there is no cluster, or none of its nodes takes work."""
@@ -188,6 +189,11 @@ class RayCluster:
             self._drop(node, worker)
         for worker, _ in self._starting.values():
             _end(worker)
+        if self._connected_by_us:
+            import ray
+
+            ray.shutdown()
+            self._connected_by_us = False
 
     def _done(self, ask: Callable[[Any], Any], near: str | None, at_work: _AtWork) -> object:
         """What a worker answers. Raises what it raised, InfrastructureFailure after too many losses."""
@@ -244,6 +250,7 @@ class RayCluster:
                 return ray
             if not ray.is_initialized():
                 _connect(ray, str(self._config.address))
+                self._connected_by_us = True
         self._wait_for_nodes(ray)
         with self._guard:
             if self._looking is None:

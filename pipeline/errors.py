@@ -46,5 +46,8 @@ class FailedElsewhere(PipelineError):
 
 def place_of(error: BaseException) -> str:
     """Where an error that was caught had been raised."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return "no known place"
+    frame = frames[-1]
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"

@@ -22,6 +22,7 @@ from assets.resources import Workshop
 from assets.settings import read_settings
 from pipeline.agents.bash import BashAgent
 from pipeline.attempts import Attempt
+from pipeline.cluster import RayCluster
 from pipeline.llm.protocol import Completion, Message, Sampling
 from pipeline.rollout import RolloutConfig
 from pipeline.schemas import to_rows
@@ -119,7 +120,7 @@ class Run:
         self._shop, self._image, self._latency_s = shop, image, latency_s
         self._made = 0
         machines = shop.machines()
-        assert machines is not None
+        assert isinstance(machines, RayCluster)
         self.machines = machines
 
     def attempt(self, count: int) -> float:
@@ -157,6 +158,7 @@ def measure(nodes: TwoNodes, shop: Workshop, *, rounds: int, latency_s: float) -
         rates.append(wanted / wall_s)
         busy_share = (busy_seconds() - busy) / wall_s / (os.cpu_count() or 1)
     run.verify()
+    run.machines.close()
     return {
         "one_node_per_s": round(rates[0], 3),
         "two_nodes_per_s": round(rates[1], 3),

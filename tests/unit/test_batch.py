@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pipeline.batch
-from pipeline.batch import Failure, Item, Outcome, Progress, Retry, StageReport, run_stage, together
+from pipeline.batch import BrokenOff, Failure, Item, Outcome, Progress, Retry, StageReport, run_stage, together
 from pipeline.errors import ConfigurationError, InfrastructureFailure, ItemRejected
 from pipeline.journal import Journal
 from pipeline.schemas import Row, to_rows
@@ -192,6 +192,21 @@ def test_a_failure_without_rows_gets_those_of_failed_rows(store: Store) -> None:
     failure = Failure(failure_class="no_task", reason="nothing documented")
     run_stage("score", items("a"), lambda value: Outcome({}, failure), store=store, failed_rows=failed_rows)
     assert found(store) == {"a": (1, None, "no_task", "nothing documented")}
+
+
+def test_rows_that_were_finished_before_the_end_are_kept_with_the_failure_of_its_cause(store: Store) -> None:
+    rows: dict[str, list[Row]] = {"scores": [{"repository_id": "half", "score": 0.25}]}
+    work = Work(
+        a=[BrokenOff(SandboxUnavailable("engine gone"), rows)] * 2,
+        b=[BrokenOff(ValueError("odd"), rows)],
+        c=[BrokenOff(InfrastructureFailure("net"), {})],
+        d=[BrokenOff(ItemRejected("bad", "x"), {})],
+    )
+    assert do(store, "abcd", work).failed == {"infrastructure": 1, "unknown": 1, "bad": 1}
+    assert work.tried == ["a", "a", "b", "c", "c", "d"]
+    rows_found = {str(row["item_key"]): row for row in to_rows(store.current("scores"))}
+    assert [rows_found[key]["score"] for key in "abcd"] == [0.25, 0.25, 0.5, None]
+    assert rows_found["a"]["reason"] == "SandboxUnavailable: engine gone"
 
 
 def test_no_more_items_are_at_work_than_workers(store: Store) -> None:

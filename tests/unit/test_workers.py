@@ -129,3 +129,24 @@ def test_idle_is_called_while_nothing_comes_back(monkeypatch: pytest.MonkeyPatch
     calls: list[int] = []
     go(lambda task: time.sleep(0.1) or task, 1, idle=lambda: calls.append(1))  # type: ignore[func-returns-value]
     assert calls
+
+
+def test_workers_are_added_while_the_run_goes_on_and_no_more_than_are_wanted() -> None:
+    wanted, received = [1], []
+    both = threading.Barrier(2)
+
+    def perform(task: int) -> int:
+        if task >= 3:
+            both.wait(10)  # only two at a time get past this
+        return task
+
+    def receive(task: int) -> None:
+        received.append(task)
+        wanted[0] = 2
+
+    stopped = each(
+        perform, iter(range(9)), workers=lambda: wanted[0], receive=receive, idle=lambda: None, stop=threading.Event()
+    )
+    assert (stopped, sorted(received)) == (None, list(range(9)))
+    threads = {thread.name for thread in threading.enumerate() if thread.name.startswith("worker-")}
+    assert threads <= {"worker-0", "worker-1"}
