@@ -31,7 +31,7 @@ def replay_rows(workshop: Workshop, identifier: str | None) -> ReplayReport:
     """
     store = workshop.store()
     rows = [row for row in judged_rows(store) if row.trajectory_id.startswith(identifier or "")]
-    options = Options(workers=workshop.settings.workers)
+    options = Options(workers=workshop.settings.workers, machines=workshop.machines())
     timeout_s = workshop.settings.rollout.command_timeout_s
     replay_all(store, rows, workshop.backend(), options, command_timeout_s=timeout_s)
     newest = newest_replays(store)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -26,7 +30,7 @@ from pipeline.tables import Store
 from pipeline.verification import STATE_REGAINED
 from sandbox.engine import connect
 from tests.bench.cluster import attempts, shared_image, task, workshop
-from tests.integration.projects import FRUIT, Project, ledger, word_tools
+from tests.integration.projects import FRUIT, PROJECT, Project, ledger, word_tools
 from tests.integration.two_nodes import TwoNodes, two_nodes
 
 pytestmark = [pytest.mark.ray, pytest.mark.docker]
@@ -196,3 +200,59 @@ def test_a_cluster_without_any_node_that_takes_work_is_refused(nodes: TwoNodes, 
     assert machines is not None
     with pytest.raises(ConfigurationError, match=RESOURCE):
         machines.slots()
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from pipeline.batch import Item, Outcome
+from pipeline.cluster import ClusterConfig, RayCluster
+from pipeline.stages.options import Options, over_items
+from pipeline.tables import Store
+
+address, root = sys.argv[1:]
+
+def work(number):
+    time.sleep(1.0)
+    return Outcome({"scores": [{"repository_id": str(number), "score": 0.5}]})
+
+def failed_rows(number, failure):
+    return {"scores": [{"repository_id": str(number)}]}
+
+machines = RayCluster(ClusterConfig(address=address), lambda: print, lambda thing: None)
+items = [Item(str(number), number) for number in range(30)]
+report = over_items(
+    "s", items, work, store=Store(Path(root)), failed_rows=failed_rows, options=Options(), machines=machines
+)
+print(report.skipped, report.done)
+"""
+
+
+def test_a_signal_ends_a_run_in_good_order_and_the_next_one_goes_on(
+    nodes: TwoNodes, both: list[object], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", DRIVER, nodes.address, str(tmp_path)]
+    store, journal = Store(tmp_path), tmp_path / "tables" / "journal.sqlite"
+    first = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 240
+    while not (journal.exists() and settled(journal)):
+        assert first.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == -signal.SIGTERM
+    done = store.current("scores").num_rows
+    assert 0 < done < 30
+    second = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=True)
+    assert second.stdout.split()[-2:] == [str(done), "30"]
+    rows = to_rows(store.read("scores"))
+    assert sorted(int(str(row["repository_id"])) for row in rows) == list(range(30))
+    assert {row["reason"] for row in rows} == {""}
+
+
+def settled(journal: Path) -> int:
+    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as connection:
+        try:
+            count: int = connection.execute("SELECT count(*) FROM items").fetchone()[0]
+        except sqlite3.OperationalError:  # it is just being made
+            return 0
+    return count
