@@ -189,7 +189,7 @@ def main() -> None:
     chosen = parser.parse_args()
     data = open_workshop().data
     console = Console(width=110)
-    with two_nodes(data, chosen.slots, toolchains=()) as nodes, tempfile.TemporaryDirectory() as folder:
+    with two_nodes(data, chosen.slots) as nodes, tempfile.TemporaryDirectory() as folder:
         console.print(f"two engines, a registry and a cluster are up; {chosen.slots} slots each")
         shop = workshop(nodes, Path(folder), data)
         found = measure(nodes, shop, rounds=chosen.rounds, latency_s=chosen.latency_s)

@@ -11,13 +11,14 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import docker
 import pytest
 
 from assets.resources import MACHINE_VARIABLE, Workshop
+from pipeline.attempts import Attempt
 from pipeline.batch import PROGRESS_LOGGER
 from pipeline.cluster import RESOURCE, RayCluster
 from pipeline.errors import ConfigurationError
@@ -31,7 +32,7 @@ from pipeline.verification import STATE_REGAINED
 from sandbox.engine import connect
 from tests.bench.cluster import attempts, shared_image, task, workshop
 from tests.integration.projects import FRUIT, PROJECT, Project, ledger, word_tools
-from tests.integration.two_nodes import TwoNodes, two_nodes
+from tests.integration.two_nodes import TwoNodes, patiently, seed, two_nodes
 
 pytestmark = [pytest.mark.ray, pytest.mark.docker]
 
@@ -42,7 +43,7 @@ SLOTS = 3
 def nodes(data_folder: Path) -> Iterator[TwoNodes]:
     if os.geteuid() != 0:
         pytest.skip("only root can start the engines of two nodes")
-    with two_nodes(data_folder, SLOTS, toolchains=("fetch", "python")) as found:
+    with two_nodes(data_folder, SLOTS) as found:
         yield found
 
 
@@ -120,14 +121,22 @@ def test_the_states_of_attempts_are_judged_where_they_are_and_let_go_there(
 ) -> None:
     image = shared_image(nodes)
     options, store = when_slots(shop, 2 * SLOTS), shop.store()
-    assert options.machines is not None
-    roll_out(store, attempts(image, range(8), latency_s=0.2), shop.backend(), RolloutConfig(), options)
-    kept = options.machines.everywhere(shop.backend().states)
-    assert len(kept) == 2 and all(kept.values()) and sum(map(len, kept.values())) == 8
+    wanted = attempts(image, range(8), latency_s=0.2)
+    roll_out(store, wanted, shop.backend(), RolloutConfig(), options)
+    assert sum(kept(shop, wanted)) == 8 and all(kept(shop, wanted))
     verify_all(store, [task(image)], shop.backend(), options, command_timeout_s=60)
     verdicts = to_rows(store.read("verifications"))
     assert [(row["outcome"], list(row["integrity"] or ())) for row in verdicts] == [("passed", [])] * 8  # type: ignore[call-overload]
-    assert not any(options.machines.everywhere(shop.backend().states).values())
+    assert kept(shop, wanted) == [0, 0]
+
+
+def kept(shop: Workshop, wanted: Sequence[Attempt]) -> list[int]:
+    """How many states of these attempts each of the two machines has."""
+    machines = shop.machines()
+    assert machines is not None
+    found = machines.everywhere(shop.backend().states)
+    assert len(found) == 2
+    return [len(states & {one.trajectory_id for one in wanted}) for states in found.values()]
 
 
 def test_a_node_that_joins_while_a_stage_runs_is_used(nodes: TwoNodes, shop: Workshop) -> None:
@@ -135,18 +144,16 @@ def test_a_node_that_joins_while_a_stage_runs_is_used(nodes: TwoNodes, shop: Wor
     first = nodes.join(0)
     try:
         options, store = when_slots(shop, SLOTS), shop.store()
+        wanted = attempts(image, range(40), latency_s=1.0)
         joining = AtFirst(lambda: threading.Thread(target=nodes.join, args=(1,)).start())
         logger = logging.getLogger(PROGRESS_LOGGER)
         logger.setLevel(logging.INFO)
         logger.addHandler(joining)
         try:
-            roll_out(store, attempts(image, range(40), latency_s=1.0), shop.backend(), RolloutConfig(), options)
+            roll_out(store, wanted, shop.backend(), RolloutConfig(), options)
         finally:
             logger.removeHandler(joining)
-        assert options.machines is not None
-        kept = options.machines.everywhere(shop.backend().states)
-        assert len(kept) == 2 and all(kept.values())
-        assert sum(map(len, kept.values())) == 40
+        assert sum(kept(shop, wanted)) == 40 and all(kept(shop, wanted))
     finally:
         for node in [first, *nodes.cluster.worker_nodes]:
             if node in nodes.cluster.worker_nodes:
@@ -154,8 +161,9 @@ def test_a_node_that_joins_while_a_stage_runs_is_used(nodes: TwoNodes, shop: Wor
 
 
 def test_the_main_job_builds_attempts_and_judges_on_two_machines(
-    nodes: TwoNodes, both: list[object], make_project: Callable[[str], Project]
+    nodes: TwoNodes, both: list[object], data_folder: Path, make_project: Callable[[str], Project]
 ) -> None:
+    seed(data_folder, nodes.machines, ("fetch", "python"))
     project = make_project("spread")
     project.settings = nodes.settings
     project.add("fruit", word_tools("fruit", FRUIT))
@@ -186,7 +194,7 @@ def _has(client: docker.DockerClient, image: str) -> bool:
 
 
 def test_a_node_without_a_folder_of_its_own_stops_the_run_with_the_remedy(nodes: TwoNodes, shop: Workshop) -> None:
-    node = nodes.cluster.add_node(num_cpus=1, resources={RESOURCE: 1})
+    node = patiently(lambda: nodes.cluster.add_node(num_cpus=1, resources={RESOURCE: 1}))
     try:
         options = when_slots(shop, 1)
         with pytest.raises(ConfigurationError, match=MACHINE_VARIABLE):
