@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.backup_cli import backup, restore
+from assets.capacity import plan
 from assets.datasets_cli import COMMANDS
 from assets.export import export
 from assets.gc import gc
@@ -307,6 +308,7 @@ touchstone.add_command(view)
 touchstone.add_command(gc)
 touchstone.add_command(backup)
 touchstone.add_command(restore)
+touchstone.add_command(plan)
 for _command in COMMANDS:
     touchstone.add_command(_command)
 

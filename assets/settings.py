@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from pipeline.agents import NAMES
 from pipeline.attempts import SamplesConfig
+from pipeline.capacity.planning import PlanConfig
 from pipeline.checkout import CheckoutConfig
 from pipeline.cluster import ClusterConfig
 from pipeline.curation.decisions import DatasetConfig
@@ -145,6 +146,7 @@ class Settings(Record):
     rollout: AgentsConfig = AgentsConfig()
     yields: YieldsConfig = YieldsConfig()
     cluster: ClusterConfig = ClusterConfig()
+    plan: PlanConfig = PlanConfig()
 
 
 def read_settings(path: Path, *, required: bool) -> Settings:

@@ -8,6 +8,7 @@ Not here: who works on items and when (batch.py), the tables themselves (tables.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import threading
@@ -15,8 +16,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -240,6 +243,25 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Span(NamedTuple):
+    """When an attempt at an item was in progress."""
+
+    key: str
+    started_at: datetime
+    seconds: float
+
+
+def spans(root: Path, stage: str) -> list[Span]:
+    """Of all attempts at the items of a stage, in the order they began. Nothing is written and no lock is taken."""
+    path = root.resolve() / "tables" / "journal.sqlite"
+    if not path.is_file():
+        return []
+    query = "SELECT key, started_at, seconds FROM items WHERE stage = ? ORDER BY started_at, key, attempt"
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
+        found = connection.execute(query, (stage,)).fetchall()
+    return [Span(key, datetime.fromisoformat(started_at), seconds) for key, started_at, seconds in found]
 
 
 def _entry(
