@@ -10,6 +10,7 @@ from assets.operated import operated
 from assets.resources import RetryResource, Workshop, WorkshopResource
 from assets.trajectories import verifications
 from pipeline.curation.benchmarks import BenchmarkTask, read_benchmarks
+from pipeline.curation.secrets import RULES_CACHE, Detector
 from pipeline.curation_report import CurationReport, curation_report
 from pipeline.schemas import to_rows
 from pipeline.stages.curating import curate, looked_with
@@ -26,7 +27,8 @@ from pipeline.stages.curating import curate, looked_with
 def curations(workshop: WorkshopResource, retry: RetryResource) -> dg.MaterializeResult:
     """Each verified attempt looked through once; what is published of them is decided anew each time."""
     shop = workshop.open()
-    report = curate(shop.store(), benchmarks(shop), shop.host(), retry.options(shop))
+    detector = Detector(shop.data / RULES_CACHE)
+    report = curate(shop.store(), benchmarks(shop), shop.host(), detector, retry.options(shop))
     columns = ["trajectory_id", "rules", "n_planted", "unscrubbable", "reason"]
     rows = to_rows(shop.store().current("curations", columns).slice(0, 10))
     metadata = stage_metadata(report, shop.store(), "curations", rows, columns)

@@ -35,7 +35,7 @@ from pipeline.columns import JSON_COLUMNS
 from pipeline.curation.own_host import HostFacts, host_traces
 from pipeline.curation.personal import personal
 from pipeline.curation.scrub_views import Hit, View, views
-from pipeline.curation.secrets import secrets
+from pipeline.curation.secrets import Detector, secrets
 from pipeline.errors import PipelineError
 from pipeline.schemas import Row, canonical_json
 from pipeline.types import CONTEXT, Record
@@ -122,17 +122,19 @@ class Planted(Record):
         return any(value in text for text in texts for value in values)
 
 
-def find_in_row(row: Mapping[str, object], host: HostFacts, generated: Sequence[str] = ()) -> tuple[Finding, ...]:
+def find_in_row(
+    row: Mapping[str, object], host: HostFacts, detector: Detector, generated: Sequence[str] = ()
+) -> tuple[Finding, ...]:
     """Findings in the texts of a published row. `generated`: files that the generator of the task made.
 
     Raises NotScrubbable.
     """
     own = (*_task_texts(row, ("instruction", *_JUDGING)), *generated)
     planted = Planted(secrets=own, personal=own if row.get("source") == CONTEXT else ())
-    return find(_texts(row), planted=planted, host=host)
+    return find(_texts(row), planted=planted, host=host, detector=detector)
 
 
-def find(texts: Iterable[str], *, planted: Planted, host: HostFacts) -> tuple[Finding, ...]:
+def find(texts: Iterable[str], *, planted: Planted, host: HostFacts, detector: Detector) -> tuple[Finding, ...]:
     """Findings in texts that belong together, in the order in which they come. Raises NotScrubbable."""
     every = list(texts)
     different = list(dict.fromkeys(filter(None, every)))
@@ -140,7 +142,7 @@ def find(texts: Iterable[str], *, planted: Planted, host: HostFacts) -> tuple[Fi
     left: Sequence[str] = different
     for _ in range(ROUNDS):
         before = len(surfaces)
-        _look(surfaces, left, host)
+        _look(surfaces, left, host, detector)
         _add_codings(surfaces, different)
         if len(surfaces) == before:
             break
@@ -156,10 +158,10 @@ _Surfaces = dict[str, tuple[str, str, str]]
 """Text as it stands -> kind, what stays of it, and the value as it is without its coding."""
 
 
-def _look(surfaces: _Surfaces, texts: Iterable[str], host: HostFacts) -> None:
+def _look(surfaces: _Surfaces, texts: Iterable[str], host: HostFacts, detector: Detector) -> None:
     try:
         for view in views(texts):
-            for hit in _hits(view, host):
+            for hit in _hits(view, host, detector):
                 if not view.splits_code(hit.start):
                     _note(surfaces, view, hit)
     except TimeoutError as error:
@@ -179,10 +181,10 @@ def _counted(texts: Iterable[str], findings: Sequence[Finding]) -> Counter[str]:
     return counts
 
 
-def _hits(view: View, host: HostFacts) -> Iterator[Hit]:
+def _hits(view: View, host: HostFacts, detector: Detector) -> Iterator[Hit]:
     """Traces of the host come first: what is both is counted as one of them."""
     yield from host_traces(view, host)
-    yield from secrets(view)
+    yield from secrets(view, detector)
     yield from personal(view)
 
 

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import math
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from kingfisher_sdk import Rules, Scanner
 
 from pipeline.curation.scrub_views import OVERLAP, Hit, View
 
+RULES_CACHE = "cache/secret_rules"
+"""Where a data folder keeps the compiled rules of the detector."""
 TIMEOUT_S = 60.0
 """Longest time the detector may take for one piece of a text."""
 
@@ -86,24 +89,35 @@ MIN_BITS = 2.75
 """Entropy per character below which a value after a telling name is taken for a word."""
 
 
-def secrets(view: View) -> Iterator[Hit]:
+def secrets(view: View, detector: Detector) -> Iterator[Hit]:
     """Credentials by form, then those that a name, a header or an address gives away."""
-    yield from _detected(view.text)
+    yield from _detected(view.text, detector)
     yield from _formed(view)
     yield from _told(view)
 
 
-@functools.cache
-def _scanner() -> Scanner:
-    """Compiled once per process, which takes seconds; without the cache on disk, which would be outside of the data."""
-    return Scanner(Rules(confidence="medium", cache=False))
+class Detector:
+    """The rules of Kingfisher, compiled when they are first needed. Make one and share it, also between threads."""
+
+    def __init__(self, cache: Path) -> None:
+        """Compiling takes seconds; what comes of it is kept in `cache`, a folder that only we write to."""
+        self.cache = cache
+        self._lock = threading.Lock()
+        self._scanner: Scanner | None = None
+
+    def scanner(self) -> Scanner:
+        with self._lock:
+            if self._scanner is None:
+                self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._scanner = Scanner(Rules(confidence="medium", cache_dir=self.cache))
+            return self._scanner
 
 
-def _detected(text: str) -> Iterator[Hit]:
+def _detected(text: str, detector: Detector) -> Iterator[Hit]:
     """Raises TimeoutError for a text that keeps the detector busy for longer than TIMEOUT_S."""
     # The detector's rule for private keys takes minutes for a text of many beginnings, and ours finds them anyway.
     data = text.replace("\0", " ").replace("PRIVATE KEY", "PRIVATE_KEY").encode("utf-8", "replace")
-    for finding in _scanner().scan(data, timeout=TIMEOUT_S):
+    for finding in detector.scanner().scan(data, timeout=TIMEOUT_S):
         rule = re.sub(r"\.\d+$", "", finding.rule_id.partition(".")[2])
         if _NO_CREDENTIAL.search(rule) or finding.secret.endswith("EXAMPLE") or _SHOWN_TOKEN in finding.secret:
             continue

@@ -25,6 +25,7 @@ from pipeline.curation.copies import PERMUTATIONS, signature_bytes
 from pipeline.curation.own_host import HostFacts
 from pipeline.curation.scrubbing import RULES as SCRUB_RULES
 from pipeline.curation.scrubbing import NotScrubbable, find_in_row, unsafe
+from pipeline.curation.secrets import Detector
 from pipeline.curation.signatures import minhash
 from pipeline.joined_rows import VerifiedRow, verified
 from pipeline.schemas import Row
@@ -41,7 +42,9 @@ def looked_with(benchmarks: Sequence[BenchmarkTask]) -> Looked:
     return Looked(f"{RULES}+{SCRUB_RULES}", fingerprint(benchmarks) if benchmarks else None)
 
 
-def curate(store: Store, benchmarks: Sequence[BenchmarkTask], host: HostFacts, options: Options) -> StageReport:
+def curate(
+    store: Store, benchmarks: Sequence[BenchmarkTask], host: HostFacts, detector: Detector, options: Options
+) -> StageReport:
     """A row in `curations` for each attempt that passed, for each version of the rules and each set of benchmarks.
 
     `host` is the machine whose traces are found; what is known of it later is not looked for again.
@@ -50,7 +53,7 @@ def curate(store: Store, benchmarks: Sequence[BenchmarkTask], host: HostFacts, o
     looked, held_out = looked_with(benchmarks), HeldOut(benchmarks)
 
     def work(one: VerifiedRow) -> Outcome:
-        return Outcome({"curations": [_named(one, looked) | _found(one.row, held_out, host)]})
+        return Outcome({"curations": [_named(one, looked) | _found(one.row, held_out, host, detector)]})
 
     def failed_rows(one: VerifiedRow, failure: Failure) -> Mapping[str, Sequence[Row]]:
         return {"curations": [_named(one, looked)]}
@@ -69,7 +72,7 @@ def _key(one: VerifiedRow, looked: Looked) -> str:
     return f"{one.trajectory_id}@{one.attempt}/{looked.rules}/{(looked.benchmark_sha256 or 'none')[:_DIGITS]}"
 
 
-def _found(row: dict[str, Any], held_out: HeldOut, host: HostFacts) -> Row:
+def _found(row: dict[str, Any], held_out: HeldOut, host: HostFacts, detector: Detector) -> Row:
     """What is seen in a row of the published schema."""
     steps, interface = row["steps"] or [], row["interface"] or "shell"
     instruction = normalised_prose(row["instruction"])
@@ -87,7 +90,7 @@ def _found(row: dict[str, Any], held_out: HeldOut, host: HostFacts) -> Row:
         instruction_signature=instruction_signature,
     )
     return {
-        **_scrubbing(row, host),
+        **_scrubbing(row, host, detector),
         "by_model": row["model"] is not None,
         "n_turns": row["n_turns"],
         "n_thoughts": len(said),
@@ -99,10 +102,10 @@ def _found(row: dict[str, Any], held_out: HeldOut, host: HostFacts) -> Row:
     }
 
 
-def _scrubbing(row: Row, host: HostFacts) -> Row:
+def _scrubbing(row: Row, host: HostFacts, detector: Detector) -> Row:
     """What has to be replaced in a row; what its task planted has no placeholder and stays."""
     try:
-        findings = find_in_row(row, host)
+        findings = find_in_row(row, host, detector)
     except NotScrubbable as error:
         return {"findings": [], "n_planted": 0, "unscrubbable": str(error)}
     return {

@@ -24,6 +24,7 @@ from assets.progress import ProgressBars
 from assets.resources import code_commit, open_workshop
 from pipeline.attempts import Attempt, rounds
 from pipeline.chosen import chosen_rows
+from pipeline.curation.secrets import RULES_CACHE, Detector
 from pipeline.errors import ConfigurationError
 from pipeline.pass_rates import Tally, pass_rates
 from pipeline.rows import instance_of
@@ -193,7 +194,7 @@ def main() -> None:
                 roll_out(store, part, backend, config, options)
                 verify_all(store, tasks, backend, options, command_timeout_s=config.command_timeout_s)
                 _add(store, rows, part)
-    curate(store, benchmarks(workshop), workshop.host(), options)
+    curate(store, benchmarks(workshop), workshop.host(), Detector(workshop.data / RULES_CACHE), options)
     published = publish_kept(store, publication_of(workshop), code_commit=code_commit(), run_id=None)
     result = {"/".join(policy): figures(group) for policy, group in _policies(cells())}
     if published is not None:

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from pipeline.curation.own_host import HostFacts
 from pipeline.curation.scrubbing import RULES, Finding, Planted, Replacer, find, find_in_row, scrub_row
 from pipeline.schemas import Row
+from tests.detectors import DETECTOR
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "scrubbing"
 RESULT = Path(__file__).resolve().parents[2] / "training" / "experiments" / "scrubbing" / "result.json"
@@ -235,7 +236,7 @@ def measure(samples: Iterable[Sample]) -> Tally:
     """Scrub each text by itself and compare."""
     tally = Tally(Counter(), Counter(), Counter(), Counter(), Counter(), Counter())
     for sample in samples:
-        findings = find([sample.text], planted=Planted(), host=HOST)
+        findings = find([sample.text], planted=Planted(), host=HOST, detector=DETECTOR)
         left = Replacer(findings)(sample.text)
         for kind, value in sample.positives:
             tally.present[kind] += 1
@@ -272,10 +273,10 @@ def figures(tally: Tally) -> dict[str, object]:
 
 def pace(rows: list[Row]) -> dict[str, object]:
     """How fast published rows are read and scrubbed on one core, in seconds of the processor."""
-    find(["the rules are compiled once"], planted=Planted(), host=HOST)
+    find(["the rules are compiled once"], planted=Planted(), host=HOST, detector=DETECTOR)
     size = sum(len(json.dumps(row, default=str)) for row in rows)
     started = time.process_time()
-    found = [find_in_row(row, HOST) for row in rows]
+    found = [find_in_row(row, HOST, DETECTOR) for row in rows]
     read = time.process_time()
     for row, findings in zip(rows, found, strict=True):
         scrub_row(row, findings)

@@ -13,6 +13,7 @@ from pipeline.stages.curating import curate, looked_with
 from pipeline.stages.options import Options
 from pipeline.stages.publishing import Publication, publish_kept
 from pipeline.tables import Store
+from tests.detectors import DETECTOR
 
 
 def publication(
@@ -22,7 +23,7 @@ def publication(
     host: HostFacts = HostFacts(),  # noqa: B008
 ) -> Publication:
     """After looking all attempts through; everything is for training when nothing else is said."""
-    curate(store, (), host, Options())
+    curate(store, (), host, DETECTOR, Options())
     looked = looked_with(())
     return Publication("terminal", decisions_of(store, dataset, Path(), looked), looked, dataset, splits)
 

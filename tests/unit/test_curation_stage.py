@@ -26,6 +26,7 @@ from pipeline.stages.curating import curate, looked_with
 from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.types import Step, TaskInstance, Trajectory
+from tests.detectors import DETECTOR
 
 HOST = HostFacts(paths=("/srv/factory/data",))
 BENCHMARK = BenchmarkTask(
@@ -78,7 +79,7 @@ class Folder:
         self.store.append(table, [row | batch], app_id="test", sequence=self._sequence)
 
     def curate(self, *benchmarks: BenchmarkTask) -> StageReport:
-        return curate(self.store, benchmarks, HOST, Options())
+        return curate(self.store, benchmarks, HOST, DETECTOR, Options())
 
     def rows(self) -> dict[str, Row]:
         return {str(row["trajectory_id"]): row for row in to_rows(self.store.current("curations"))}

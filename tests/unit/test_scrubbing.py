@@ -10,6 +10,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kingfisher_sdk import Rules
 
 from pipeline.curation import scrubbing
 from pipeline.curation.own_host import HostFacts, host_facts
@@ -17,6 +18,7 @@ from pipeline.curation.scrub_views import PIECE, View, views
 from pipeline.curation.scrubbing import Finding, NotScrubbable, Planted, Replacer, find, find_in_row, scrub_row, unsafe
 from pipeline.schemas import Row
 from tests.bench.scrubbing import CODINGS, HOST, POSITIVES, corpus, figures, measure
+from tests.detectors import DETECTOR
 
 NOBODY = HostFacts()
 NOTHING = Planted()
@@ -27,7 +29,7 @@ def value(kind: str, seed: int = 5) -> str:
 
 
 def scrubbed(text: str, *, planted: Planted = NOTHING, host: HostFacts = NOBODY) -> str:
-    return Replacer(find([text], planted=planted, host=host))(text)
+    return Replacer(find([text], planted=planted, host=host, detector=DETECTOR))(text)
 
 
 def row(**columns: object) -> Row:
@@ -44,7 +46,7 @@ def test_one_value_has_one_placeholder_in_prompt_files_and_trace() -> None:
         steps=[{"observation": f"Author: <{mail}>", "action": f"echo {mail}", "extra": json.dumps({"told": mail})}],
         messages=[{"role": "user", "content": mail.upper()}],
     )
-    clean = scrub_row(given_row, find_in_row(given_row, NOBODY))
+    clean = scrub_row(given_row, find_in_row(given_row, NOBODY, DETECTOR))
     assert mail.lower() not in json.dumps(clean).lower()
     assert json.dumps(clean).count("SCRUBBED_EMAIL_1") == 5
 
@@ -55,13 +57,13 @@ def test_two_values_have_two_numbers_in_the_order_of_their_coming() -> None:
 
 def test_a_finding_counts_every_place_in_all_texts() -> None:
     mail = value("email")
-    (finding,) = find([f"{mail} {mail}", mail, mail], planted=NOTHING, host=NOBODY)
+    (finding,) = find([f"{mail} {mail}", mail, mail], planted=NOTHING, host=NOBODY, detector=DETECTOR)
     assert (finding.kind, finding.text, finding.count) == ("personal.email", mail, 4)
 
 
 def test_findings_of_a_kept_row_can_be_replaced_later_from_their_fields_alone() -> None:
     text = f"token {value('github_token')} of {value('email')}"
-    kept = [finding.model_dump() for finding in find([text], planted=NOTHING, host=NOBODY)]
+    kept = [finding.model_dump() for finding in find([text], planted=NOTHING, host=NOBODY, detector=DETECTOR)]
     assert Replacer(Finding(**fields) for fields in kept)(text) == scrubbed(text)
 
 
@@ -198,56 +200,58 @@ def test_a_short_secret_is_not_replaced_inside_of_a_word() -> None:
 def test_a_secret_of_the_task_stays_and_is_counted() -> None:
     key = value("aws_access_key")
     planted_row = row(instruction=f"Remove {key}.", steps=[{"observation": f"key: {key}"}])
-    (finding,) = find_in_row(planted_row, NOBODY)
+    (finding,) = find_in_row(planted_row, NOBODY, DETECTOR)
     assert (finding.placeholder, finding.count) == ("", 2)
     assert scrub_row(planted_row, [finding]) == planted_row
 
 
 def test_a_secret_that_only_the_observation_shows_is_not_of_the_task() -> None:
     key = value("github_token")
-    (finding,) = find_in_row(row(instruction="Print the file.", steps=[{"observation": key}]), NOBODY)
+    (finding,) = find_in_row(row(instruction="Print the file.", steps=[{"observation": key}]), NOBODY, DETECTOR)
     assert finding.placeholder == "SCRUBBED_GITHUB_PAT_1"
 
 
 def test_a_secret_in_a_file_that_the_generator_made_is_of_the_task() -> None:
     key = value("github_token")
-    (finding,) = find_in_row(row(steps=[{"observation": key}]), NOBODY, generated=[f"TOKEN={key}"])
+    (finding,) = find_in_row(row(steps=[{"observation": key}]), NOBODY, DETECTOR, generated=[f"TOKEN={key}"])
     assert finding.placeholder == ""
 
 
 @pytest.mark.parametrize(("source", "stays"), [("context", True), ("registry", False)])
 def test_a_person_in_the_instruction_is_made_up_only_in_our_own_material(source: str, stays: bool) -> None:
-    (finding,) = find_in_row(row(source=source, instruction=f"Write to {value('email')}."), NOBODY)
+    (finding,) = find_in_row(row(source=source, instruction=f"Write to {value('email')}."), NOBODY, DETECTOR)
     assert (finding.placeholder == "") is stays
 
 
 def test_a_trace_of_the_host_is_never_planted() -> None:
-    (finding,) = find_in_row(row(instruction=f"ls {HOST.paths[0]}", source="context"), HOST)
+    (finding,) = find_in_row(row(instruction=f"ls {HOST.paths[0]}", source="context"), HOST, DETECTOR)
     assert finding.placeholder
 
 
 def test_a_folder_that_images_have_too_stays_when_the_task_speaks_of_it() -> None:
     host = HostFacts(paths=("/work/main",))
     told = row(instruction="See /work/main.")
-    assert scrub_row(told, find_in_row(told, host)) == told
-    assert find_in_row(row(steps=[{"observation": "/work/main/x"}]), host)[0].placeholder == "/SCRUBBED_PATH_1"
+    assert scrub_row(told, find_in_row(told, host, DETECTOR)) == told
+    assert (
+        find_in_row(row(steps=[{"observation": "/work/main/x"}]), host, DETECTOR)[0].placeholder == "/SCRUBBED_PATH_1"
+    )
 
 
 def test_a_row_whose_verifier_holds_a_person_cannot_be_scrubbed_safely() -> None:
     files = [{"path": "test_state.py", "content": f"assert 'by {value('email')}' in text"}]
     held = row(verifier_files=files)
-    assert "verifier_files" in (unsafe(held, find_in_row(held, NOBODY)) or "")
+    assert "verifier_files" in (unsafe(held, find_in_row(held, NOBODY, DETECTOR)) or "")
 
 
 def test_a_row_with_a_person_in_its_trace_alone_can_be_scrubbed_safely() -> None:
     shown = row(steps=[{"observation": value("email")}])
-    assert unsafe(shown, find_in_row(shown, NOBODY)) is None
+    assert unsafe(shown, find_in_row(shown, NOBODY, DETECTOR)) is None
 
 
 def test_columns_of_json_stay_json() -> None:
     details = json.dumps({"log": f'say "{value("private_key")}"\n', "at": [value("email")], "n": 1.5})
     given_row = row(details=details, steps=[{"extra": details}])
-    clean = scrub_row(given_row, find_in_row(given_row, NOBODY))
+    clean = scrub_row(given_row, find_in_row(given_row, NOBODY, DETECTOR))
     assert json.loads(str(clean["details"])) == {
         "log": 'say "SCRUBBED_PRIVATE_KEY_1"\n',
         "at": ["SCRUBBED_EMAIL_1"],
@@ -257,14 +261,14 @@ def test_columns_of_json_stay_json() -> None:
 
 def test_what_names_the_row_is_left_alone() -> None:
     named = row(full_name="kasimir@acme-shop.net", steps=[{"observation": "kasimir@acme-shop.net"}])
-    clean = scrub_row(named, find_in_row(named, NOBODY))
+    clean = scrub_row(named, find_in_row(named, NOBODY, DETECTOR))
     assert clean["full_name"] == "kasimir@acme-shop.net"
 
 
 def test_a_row_with_too_many_values_is_refused() -> None:
     text = " ".join(f"kasimir{number}@acme-shop.net" for number in range(scrubbing.MAX_VALUES + 1))
     with pytest.raises(NotScrubbable, match="more than"):
-        find([text], planted=NOTHING, host=NOBODY)
+        find([text], planted=NOTHING, host=NOBODY, detector=DETECTOR)
 
 
 def test_a_value_across_the_end_of_a_piece_goes() -> None:
@@ -337,7 +341,7 @@ def test_the_name_of_the_machine_goes_in_any_case_of_its_letters() -> None:
 def test_a_secret_of_the_host_goes_where_it_is_coded_too() -> None:
     host = HostFacts(secrets=("q9ZkT3vLw8RbYx2M",))
     plain, coded = "q9ZkT3vLw8RbYx2M", "q9ZkT3\x1b[1;31mvLw8R\x1b[0mbYx2M"
-    replace = Replacer(find([plain, coded], planted=NOTHING, host=host))
+    replace = Replacer(find([plain, coded], planted=NOTHING, host=host, detector=DETECTOR))
     assert (replace(plain), replace(coded)) == ("SCRUBBED_SECRET_1", "SCRUBBED_SECRET_1")
 
 
@@ -364,9 +368,9 @@ FRAGMENTS = st.one_of(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(FRAGMENTS, max_size=8).map("".join), max_size=4))
 def test_scrubbing_a_scrubbed_text_changes_nothing(texts: list[str]) -> None:
-    replace = Replacer(find(texts, planted=NOTHING, host=HOST))
+    replace = Replacer(find(texts, planted=NOTHING, host=HOST, detector=DETECTOR))
     once = [replace(text) for text in texts]
-    assert find(once, planted=NOTHING, host=HOST) == ()
+    assert find(once, planted=NOTHING, host=HOST, detector=DETECTOR) == ()
     assert [replace(text) for text in once] == once
 
 
@@ -380,7 +384,7 @@ def test_scrubbing_a_scrubbed_text_changes_nothing(texts: list[str]) -> None:
 )
 def test_any_json_stays_json_of_the_same_shape(told: object) -> None:
     given_row = row(details=json.dumps(told))
-    clean = json.loads(str(scrub_row(given_row, find_in_row(given_row, HOST))["details"]))
+    clean = json.loads(str(scrub_row(given_row, find_in_row(given_row, HOST, DETECTOR))["details"]))
     assert type(clean) is type(told)
     assert not isinstance(told, dict) or len(clean) == len(told)
 
@@ -389,3 +393,8 @@ def test_made_up_texts_are_scrubbed_as_well_as_was_measured() -> None:
     measured = figures(measure(corpus(seed=11, half="tuning", repeats=2)))
     assert float(str(measured["recall"])) >= 0.97
     assert float(str(measured["precision"])) >= 0.97
+
+
+def test_compiled_rules_are_kept_for_the_next_process() -> None:
+    DETECTOR.scanner()
+    assert Rules(confidence="medium", cache_dir=DETECTOR.cache).cache_status == "loaded"
