@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field, SecretStr
 
-from assets.run_launcher import stay_alive
 from assets.machines import machines_of
+from assets.run_launcher import stay_alive
 from assets.settings import ScoringConfig, Settings, read_settings
 from assets.storage import checked_address, connected, outlast_restarts
 from assets.webhook import Webhook
