@@ -5,11 +5,15 @@ nothing of a run that was killed, never started, or could not make its resources
 schedules and of the command line alike, also those that failed while no daemon ran.
 """
 
+from pathlib import Path
+
 import dagster as dg
 
 from assets.failures import Failure, failure_of
-from assets.resources import WebhookResource
+from assets.resources import secrets_of_environment
 from assets.webhook import WebhookFailed
+from assets.webhook_resource import WebhookResource
+from pipeline.curation.secrets import RULES_CACHE
 
 MAX_REASON = 1_000
 """Characters of a reason that are sent."""
@@ -31,7 +35,9 @@ def failure_alerts(context: dg.RunFailureSensorContext, webhook: WebhookResource
     if not webhook.url:
         return dg.SkipReason(f"run {run.run_id} failed; TOUCHSTONE_WEBHOOK_URL names nobody to tell it")
     failure = failure_of(context.get_step_failure_events(), context.failure_event)
-    message = message_of(run, failure._replace(reason=webhook.scrubbed(failure.reason)), webhook.ui_url)
+    rules = Path(context.instance.root_directory) / RULES_CACHE
+    reason = webhook.scrubbed(failure.reason, secrets_of_environment(), rules)
+    message = message_of(run, failure._replace(reason=reason), webhook.ui_url)
     try:
         webhook.post(message)
     except WebhookFailed as error:

@@ -7,10 +7,8 @@ the store, the backend and the sources from them, once each; `WorkshopResource` 
 import functools
 import getpass
 import os
-import re
 import socket
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,7 @@ from assets.machines import machines_of
 from assets.run_launcher import stay_alive
 from assets.settings import ScoringConfig, Settings, read_settings
 from assets.storage import checked_address, connected, outlast_restarts
-from assets.webhook import Webhook
+from assets.webhook_resource import WebhookResource
 from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
 from pipeline.errors import ConfigurationError, PipelineError
@@ -362,35 +360,12 @@ class RetryResource(dg.ConfigurableResource):
         )
 
 
-class WebhookResource(dg.ConfigurableResource):
-    """Where failures are told. It needs no touchstone.toml: a mistake there is one of the things to tell."""
+def secrets_of_environment() -> tuple[str, ...]:
+    """Values that nobody else may read."""
+    from pipeline.curation.own_host import host_facts
 
-    url: str = ""
-    """Address that JSON is posted to; empty for none."""
-    ui_url: str = ""
-    """Address of the Dagster UI for people, without which there are no links to runs."""
-    timeout_s: float = 10.0
-    """For each of three tries."""
-
-    def post(self, message: Mapping[str, object]) -> None:
-        """Raises WebhookFailed."""
-        Webhook(self.url, self.timeout_s).post(message)
-
-    def scrubbed(self, text: str) -> str:
-        """The text without this address, secrets of the environment, and what looks like a credential."""
-        from pipeline.curation.own_host import HostFacts, host_facts
-        from pipeline.curation.scrubbing import NotScrubbable, Planted, Replacer, find
-
-        secrets = host_facts(os.environ, user="", host="", paths=()).secrets
-        secrets += tuple(token.get_secret_value() for token in _github_tokens())
-        for secret in sorted({self.url, *secrets} - {""}, key=len, reverse=True):
-            text = text.replace(secret, "SCRUBBED")
-        text = re.sub(r"(?<=://)[^\s/@]+(?=@)", "SCRUBBED", text)
-        try:
-            found = find([text], planted=Planted(), host=HostFacts())
-        except NotScrubbable as error:
-            return f"a reason that cannot be shown ({error}); see the run"
-        return Replacer(one for one in found if one.kind.startswith("secret."))(text)
+    found = host_facts(os.environ, user="", host="", paths=()).secrets
+    return (*found, *(token.get_secret_value() for token in _github_tokens()))
 
 
 def webhook_of_environment() -> WebhookResource:

@@ -10,8 +10,9 @@ import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 
 from assets.alerts import MAX_REASON, failure_alerts
-from assets.resources import WebhookResource, webhook_of_environment
+from assets.resources import webhook_of_environment
 from assets.webhook import Webhook, WebhookFailed
+from assets.webhook_resource import WebhookResource
 from pipeline.errors import ConfigurationError
 from tests.unit.webhook_server import ENDLESS, GARBAGE, OK, SILENCE, WebhookServer, status, webhook_server
 
