@@ -34,7 +34,10 @@ VIEWER_PORT = 3200
 @click.option("--open", "opened", is_flag=True, help="Open it in the web browser of this machine.")
 @click.option("--serve", is_flag=True, help="Serve it to browsers of this machine until Ctrl-C, new attempts included.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=VIEWER_PORT, help="Of --serve; links lead to the default."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=VIEWER_PORT,
+    help=f"Of --serve (default: {VIEWER_PORT}, where links lead).",
 )
 def view(
     data: Path | None, config: Path | None, folder: Path | None, only: str | None, opened: bool, serve: bool, port: int
