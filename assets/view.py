@@ -37,7 +37,7 @@ VIEWER_PORT = 3200
     "--port",
     type=click.IntRange(0, 65535),
     default=VIEWER_PORT,
-    help=f"Of --serve (default: {VIEWER_PORT}, where links lead).",
+    help=f"Of --serve (links lead to {VIEWER_PORT}).",
 )
 def view(
     data: Path | None, config: Path | None, folder: Path | None, only: str | None, opened: bool, serve: bool, port: int
