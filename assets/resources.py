@@ -327,8 +327,8 @@ class WorkshopResource(dg.ConfigurableResource):
         """From now on the daemon sees whether the process of this run lives, and the storage may restart."""
         if postgres_address() is not None:
             outlast_restarts()
-        if context.run_id is not None and context.instance is not None:
-            stay_alive(Path(context.instance.root_directory), context.run_id)
+        if context.run is not None and context.instance is not None:
+            stay_alive(Path(context.instance.root_directory), context.run.run_id)
 
     def open(self) -> Workshop:
         return open_workshop(
