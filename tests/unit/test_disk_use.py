@@ -37,6 +37,12 @@ def no_backend() -> Backend:
 
 
 @pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """Sizes of folders are those of a disk."""
+    return disk_path
+
+
+@pytest.fixture
 def disk(tmp_path: Path) -> Disk:
     return Disk(Store(tmp_path), no_engine, no_backend)
 

@@ -16,6 +16,12 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """In the file system of the root: a verifier reads no other one."""
+    return disk_path
+
+
+@pytest.fixture
 def box(tmp_path: Path) -> Box:
     """A box whose tests have a folder of their own."""
     (tmp_path / "own").mkdir()
