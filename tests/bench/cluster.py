@@ -184,8 +184,8 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="make bench-ray", description=__doc__)
     parser.add_argument("--slots", type=int, default=4, help="of each node")
-    parser.add_argument("--rounds", type=int, default=6, help="attempts of each slot")
-    parser.add_argument("--latency-s", type=float, default=2.0, help="of each of the four answers of an attempt")
+    parser.add_argument("--rounds", type=int, default=4, help="attempts of each slot")
+    parser.add_argument("--latency-s", type=float, default=5.0, help="of each of the four answers of an attempt")
     chosen = parser.parse_args()
     data = open_workshop().data
     console = Console(width=110)

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +77,7 @@ def when_slots(shop: Workshop, wanted: int) -> Options:
 class AtFirst(logging.Handler):
     """Calls something once, when a first item of a stage is done: the others are at work then."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], object]) -> None:
         super().__init__()
         self._calls = [call]
 
@@ -144,8 +143,8 @@ def test_a_node_that_joins_while_a_stage_runs_is_used(nodes: TwoNodes, shop: Wor
     first = nodes.join(0)
     try:
         options, store = when_slots(shop, SLOTS), shop.store()
-        wanted = attempts(image, range(40), latency_s=1.0)
-        joining = AtFirst(lambda: threading.Thread(target=nodes.join, args=(1,)).start())
+        wanted = attempts(image, range(60), latency_s=1.0)
+        joining = AtFirst(lambda: nodes.join(1))
         logger = logging.getLogger(PROGRESS_LOGGER)
         logger.setLevel(logging.INFO)
         logger.addHandler(joining)
@@ -153,7 +152,7 @@ def test_a_node_that_joins_while_a_stage_runs_is_used(nodes: TwoNodes, shop: Wor
             roll_out(store, wanted, shop.backend(), RolloutConfig(), options)
         finally:
             logger.removeHandler(joining)
-        assert sum(kept(shop, wanted)) == 40 and all(kept(shop, wanted))
+        assert sum(kept(shop, wanted)) == 60 and all(kept(shop, wanted))
     finally:
         for node in [first, *nodes.cluster.worker_nodes]:
             if node in nodes.cluster.worker_nodes:
