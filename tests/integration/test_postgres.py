@@ -14,7 +14,7 @@ import pytest
 
 from assets.postgres_dump import DumpFailed, dump, fill
 from assets.resources import Workshop
-from assets.run_launcher import WatchedRunLauncher, stay_alive
+from assets.run_launcher import FOLDER, WatchedRunLauncher, fail_lost_runs, stay_alive
 from assets.settings import Settings
 from assets.storage import OUTAGE_S, connected, outlast_restarts, storage_finding
 from pipeline.errors import ConfigurationError
@@ -163,6 +163,17 @@ def test_a_run_whose_process_is_gone_has_failed_and_one_that_lives_goes_on(
         assert launcher.check_run_worker_health(dead).status.value == "FAILED"
         unheard = dg.DagsterRun(job_name="main", run_id="unheard")
         assert launcher.check_run_worker_health(unheard).status.value == "RUNNING"
+
+        # With its code server gone too nothing could start it again; nobody but the next run fails it then.
+        orphan = instance.create_run_for_job(
+            dg.GraphDefinition(name="main", node_defs=[]).to_job(),
+            status=dg.DagsterRunStatus.STARTED,
+            tags={".dagster/grpc_info": '{"host": "127.0.0.1", "port": 9}'},
+        )
+        Path(instance.root_directory, FOLDER, orphan.run_id).touch()
+        assert launcher.check_run_worker_health(orphan).status.value == "RUNNING"
+        fail_lost_runs(instance)
+        assert runs(address) == ["FAILURE"]
 
 
 def test_a_dump_fills_an_empty_database_with_equal_counts_and_no_other(
