@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
+LEAST_FREE = 4 * 2**30
+"""Bytes; containers often have 64 MB there."""
 KEPT = 3
 """Folders of so many earlier runs stay, with the files of the tests that failed."""
 
@@ -22,7 +25,7 @@ def tmp_path_factory(
 
     Tables and journals wait for the disk after every write, thousands of times in all.
     """
-    if not os.access(MEMORY, os.W_OK):
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < LEAST_FREE:
         return tmp_path_factory
     factory = pytest.TempPathFactory(None, KEPT, "failed", request.config.trace.get("tmpdir"), _ispytest=True)
     with pytest.MonkeyPatch.context() as patch:
