@@ -29,10 +29,17 @@ WAIT_S = 3600
 """A machine that does other work as well takes long to make its first images."""
 
 ASK = """
-import json, sys, urllib.request
+import json, sys, time, urllib.error, urllib.request
 request = urllib.request.Request("http://127.0.0.1:3000/graphql", sys.stdin.buffer.read())
 request.add_header("Content-Type", "application/json")
-print(urllib.request.urlopen(request, timeout=60).read().decode())
+for left in reversed(range(20)):
+    try:
+        print(urllib.request.urlopen(request, timeout=60).read().decode())
+        break
+    except urllib.error.HTTPError as error:  # its storage is only just coming back
+        if not left:
+            raise
+        time.sleep(3)
 """
 LAUNCH = """
 mutation ($params: ExecutionParams!) {
