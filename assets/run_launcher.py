@@ -47,7 +47,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
         if not _free(Path(self._instance.root_directory) / FOLDER / run.run_id):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         waited = time.monotonic() - self._ended.setdefault(run.run_id, time.monotonic())
-        server = self._get_grpc_client_for_termination(run.run_id)
+        server = self._get_grpc_client_for_termination(run.run_id)  # type: ignore[no-untyped-call]
         if server is not None and (waited < REFRESHED_S or not _answers(server)):
             return CheckRunHealthResult(WorkerStatus.RUNNING, "its process has ended; waiting for the code server")
         del self._ended[run.run_id]
