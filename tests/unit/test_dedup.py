@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.curation.dedup import TaskText, masked_code, masked_prose, near_copies
@@ -89,6 +89,7 @@ def test_a_later_repository_changes_nothing_for_earlier_tasks() -> None:
     assert {i: c.kept_id for i, c in later.items()} == {"1": "5"}
 
 
+@settings(deadline=None)
 @given(st.permutations(["1", "2", "3", "4", "5"]))
 def test_the_order_of_arrival_does_not_matter(order: list[str]) -> None:
     prose = {"1": PROSE["a"], "2": PROSE["b"], "3": PROSE["a"], "4": PROSE["c"], "5": PROSE["b"]}

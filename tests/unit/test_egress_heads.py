@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.egress.heads import BadRequest, Request, closing_response, parse_request
@@ -100,6 +100,7 @@ def test_what_is_not_clearly_one_request_is_refused(lines: list[str]) -> None:
         parse(*lines)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_a_request_or_is_refused(noise: bytes) -> None:
     for head in (noise, b"GET http://example.org/ HTTP/1.1\r\n" + noise, b"CONNECT " + noise + b" HTTP/1.1\r\n\r\n"):

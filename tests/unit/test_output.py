@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.escapes import clean
@@ -59,6 +59,7 @@ def test_memory_stays_bounded() -> None:
     assert len(buffer._head) + len(buffer._tail) <= 1000 + 3 * 1000
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=30), st.integers(0, 20), st.integers(1, 20))
 def test_what_is_kept_is_the_beginning_and_the_end(chunks: list[bytes], head: int, tail: int) -> None:
     content = b"".join(chunks)
