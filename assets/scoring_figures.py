@@ -68,14 +68,17 @@ def scoring_remarks(found: ScoringReport) -> list[str]:
 def _orders(held: HeldOutReport) -> "Table":
     from rich.table import Table
 
-    table = Table("order", "lift at 20 %", "the model's advantage", "AUC", title="built by score, and otherwise")
+    table = Table(
+        "order", "lift at 20 %", "the model's advantage", "AUC", "its advantage", title="built by score, and otherwise"
+    )
     if held.lift_at_20 is not None and held.lift_interval is not None:
         low, high = held.lift_interval
         own = Interval(value=held.lift_at_20, low=low, high=high)
         table.add_row("model", _shown(own), "", "" if held.auc is None else f"{held.auc:.3f}")
     for name, one in held.vs_heuristics.items():
         auc = "" if one.auc is None else f"{one.auc:.3f}"
-        table.add_row(visible(name), _shown(one.lift_at_20), _shown(one.advantage), auc)
+        ahead = "" if one.auc_advantage is None else _shown(one.auc_advantage)
+        table.add_row(visible(name), _shown(one.lift_at_20), _shown(one.advantage), auc, ahead)
     return table
 
 

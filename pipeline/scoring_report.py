@@ -37,11 +37,13 @@ class AtBudget(Record):
 
 
 class Heuristic(Record):
-    """Another way to choose, at BUDGET, and by how much the model's lift is above its own."""
+    """Another way to choose, at BUDGET, and by how much the model's lift and AUC are above its own."""
 
     lift_at_20: Interval
     advantage: Interval
     auc: float | None
+    auc_advantage: Interval | None
+    """None where all or none succeeded."""
 
 
 class Threshold(Record):
@@ -160,10 +162,16 @@ def _against(order: Floats, found: Labels, told: Floats, counts: Floats, own_lif
     own, other = metrics.lift(found, told, BUDGET), metrics.lift(found, order, BUDGET)
     assert own is not None and other is not None  # asked only where there is a success
     lifts = metrics.lifts(counts, found, order, BUDGET)
+    own_auc, other_auc = metrics.auc(found, told), metrics.auc(found, order)
     return Heuristic(
         lift_at_20=metrics.interval(other, lifts),
         advantage=metrics.interval(own - other, own_lifts - lifts),
-        auc=_rounded(metrics.auc(found, order)),
+        auc=_rounded(other_auc),
+        auc_advantage=None
+        if own_auc is None or other_auc is None
+        else metrics.interval(
+            own_auc - other_auc, metrics.aucs(counts, found, told) - metrics.aucs(counts, found, order)
+        ),
     )
 
 

@@ -116,7 +116,10 @@ def test_the_report_of_held_out_rows_compares_with_other_orders() -> None:
     assert found.vs_heuristics["random"].lift_at_20.value == 1.0
     assert found.vs_heuristics["largest"].lift_at_20.value == 0.0
     assert found.vs_heuristics["smallest"].lift_at_20.value == 5.0
-    assert found.vs_heuristics["largest"].advantage.value == 5.0
+    largest = found.vs_heuristics["largest"]
+    assert largest.advantage.value == 5.0
+    assert largest.auc is not None and largest.auc_advantage is not None
+    assert largest.auc_advantage.value == 1.0 - largest.auc and largest.auc_advantage.high <= 1.0
     assert "stars" not in found.vs_heuristics
     assert "stars" in held_out_report(held([0.9, 0.1], [1, 0], stars=3.0)).vs_heuristics
     by_name = {one.kept_by: one for one in found.thresholds}
