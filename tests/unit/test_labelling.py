@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -74,9 +73,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksh
     settings = tmp_path / "touchstone.toml"
     settings.write_text('[scoring]\nmodel = "learned"\n')
     open_workshop.cache_clear()
-    former = signal.getsignal(signal.SIGTERM)
     yield WorkshopResource(config=str(settings), data=str(tmp_path / "data"))
-    signal.signal(signal.SIGTERM, former)  # Dagster leaves it as SIGINT is, which tests in the background ignore
     open_workshop.cache_clear()
 
 

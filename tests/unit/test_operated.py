@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,9 +25,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksh
     settings = tmp_path / "touchstone.toml"
     settings.write_text("")
     open_workshop.cache_clear()
-    former = signal.getsignal(signal.SIGTERM)
     yield WorkshopResource(config=str(settings), data=str(tmp_path / "data"))
-    signal.signal(signal.SIGTERM, former)  # Dagster leaves it as SIGINT is, which tests in the background ignore
     open_workshop.cache_clear()
 
 
