@@ -48,14 +48,23 @@ class Sample:
 def sample(trials: int) -> Sample:
     """What this process and its children hold now."""
     table = processes()
-    own = [Path(f"/proc/{process.pid}") for process in family(os.getpid(), table)]
-    pages = sum(int((place / "statm").read_text().split()[1]) for place in own)
+    held = [found for process in family(os.getpid(), table) if (found := _held(Path(f"/proc/{process.pid}")))]
+    pages, descriptors, threads = (sum(column) for column in zip(*held, strict=True))
     return Sample(
         trials=trials,
         memory_mb=round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1),
-        descriptors=sum(len(os.listdir(place / "fd")) for place in own),
-        threads=sum(len(os.listdir(place / "task")) for place in own),
+        descriptors=descriptors,
+        threads=threads,
     )
+
+
+def _held(process: Path) -> tuple[int, int, int] | None:
+    """Pages, descriptors and threads of a process; None when it ended since it was listed."""
+    try:
+        pages = int((process / "statm").read_text().split()[1])
+        return pages, len(os.listdir(process / "fd")), len(os.listdir(process / "task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def run_trials(

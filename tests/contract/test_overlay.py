@@ -78,7 +78,10 @@ def keepers() -> list[int]:
 
 
 def is_keeper(pid: int) -> bool:
-    return b"keeper_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    try:
+        return b"keeper_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # gone since it was listed
+        return False
 
 
 def wait_for(argument: str) -> int:
