@@ -136,11 +136,14 @@ peers:
 	infra/bootstrap.sh run
 	infra/peers.sh
 
-# Rewrites the locks with the newest versions that pyproject.toml allows.
+# Rewrites the locks with the newest versions that pyproject.toml allows. What torch needs beside a GPU is not in them:
+# its build for CPUs needs nothing, and the other one names its own.
 COMPILE = .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--no-header --no-annotate --no-emit-index-url
 lock:
 	infra/bootstrap.sh venv
 	$(COMPILE) --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra local --no-deps --constraint requirements.lock --output-file requirements-local.lock pyproject.toml
-	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra dev --extra train --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra train --constraint requirements-dev.lock --output-file requirements-train.lock pyproject.toml
+	sed -i -E '/^(nvidia|cuda)-|^triton==/d' requirements-dev.lock requirements-train.lock

