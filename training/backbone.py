@@ -1,0 +1,85 @@
+"""One causal language model of transformers, with a LoRA adapter of peft on top or all of its weights trainable.
+
+Not here: tokens (training/tokens.py), what is learned (training/methods), where versions lie (training/models.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+import torch
+from peft import LoraConfig as PeftLoraConfig
+from peft import PeftModel, get_peft_model
+from pydantic import Field
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
+
+from pipeline.errors import ConfigurationError
+from pipeline.snapshots.manifest import file_sha256
+from pipeline.types import Record
+
+Precision = Literal["bf16", "fp32"]
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+WEIGHTS = "*.safetensors"
+"""Files of weights; others, which run code when they are read, are not taken."""
+
+
+class LoraConfig(Record):
+    """Low-rank adapters (Hu et al. 2021): W + (alpha / rank) B A, A and B being what is learned."""
+
+    rank: int = Field(default=16, gt=0)
+    alpha: int = Field(default=32, gt=0)
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    targets: tuple[str, ...] = ("all-linear",)
+    """Names of layers; `all-linear` stands for every linear layer but the output's."""
+
+
+def load(base: Path, precision: Precision) -> PreTrainedModel:
+    """The model of a folder of weights, on the CPU. Nothing is fetched and no code of it is run.
+
+    Raises ConfigurationError when the folder is not one.
+    """
+    if not (base / "config.json").is_file() or not any(base.glob(WEIGHTS)):
+        raise ConfigurationError(f"{base} is no folder of weights: it lacks config.json or {WEIGHTS}")
+    disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            base, dtype=DTYPES[precision], local_files_only=True, trust_remote_code=False, use_safetensors=True
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(f"{base}: its model cannot be loaded ({error})") from error
+    assert isinstance(model, PreTrainedModel)
+    model.config.use_cache = False  # with a cache, windows of a pack would see each other
+    return model
+
+
+def with_lora(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
+    """The model with a new adapter, the only thing that is trainable. Raises ConfigurationError for unknown targets."""
+    targets = config.targets[0] if len(config.targets) == 1 else list(config.targets)
+    told = PeftLoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=targets,
+        task_type="CAUSAL_LM",
+    )
+    try:
+        adapted = get_peft_model(model, told)
+    except ValueError as error:
+        raise ConfigurationError(f"lora.targets: {error}") from error
+    assert isinstance(adapted, PeftModel)
+    return adapted
+
+
+def parameters(model: torch.nn.Module) -> tuple[int, int]:
+    """(all, trainable) parameters."""
+    every = [(one.numel(), one.requires_grad) for one in model.parameters()]
+    return sum(size for size, _ in every), sum(size for size, learns in every if learns)
+
+
+def weights_sha256(folder: Path) -> str:
+    """Of the weights of a folder: of the names and hashes of its files and of what shapes the model."""
+    files = sorted([*folder.glob(WEIGHTS), *folder.glob("config.json"), *folder.glob("adapter_config.json")])
+    return hashlib.sha256("".join(f"{file.name} {file_sha256(file)}\n" for file in files).encode()).hexdigest()

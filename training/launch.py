@@ -1,0 +1,227 @@
+"""From a version of a data set to a version of a model: tokens, packs, training, and what is kept of it.
+
+    python -m training.launch CONFIG --data DATA --snapshot NAME@VERSION --name MODEL
+
+On several GPUs the same behind `accelerate launch`; `touchstone train` starts either. What is expensive is kept and
+found again: tokens by version and tokenizer, checkpoints by run.
+
+Not here: how a method learns (training/methods).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+import tomllib
+from collections.abc import Container, Iterator, Sequence
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import TypedDict
+
+from accelerate import PartialState
+from pydantic import ValidationError
+
+from pipeline.errors import ConfigurationError, PipelineError
+from pipeline.exports.published import PublishedVersion, published, rows_of
+from pipeline.types import content_id
+from training.backbone import weights_sha256
+from training.data import export_tokens
+from training.methods import sft
+from training.methods.sft import Learned, OnStep, SftConfig
+from training.models import Kind, TrainedModel, Training, models, publish_model
+from training.packing import Packing, pack_split
+from training.run import Run
+from training.token_files import read_rows
+from training.tokens import FILES, ChatTokenizer
+from training.trained_on import TrainedRow
+
+log = logging.getLogger(__name__)
+
+TOKENS = "training/tokens"
+"""Below the data folder; shared by all runs."""
+_OF_ROW = TrainedRow._fields[1:]
+"""Columns of a row besides its id."""
+_PACKAGES = ("torch", "transformers", "peft", "accelerate")
+
+
+class Figures(TypedDict):
+    """Fields of Training that are measured."""
+
+    windows: int
+    packs: int
+    padding_share: float
+    n_tokens: int
+    n_target_tokens: int
+    parameters: int
+    trainable_parameters: int
+    steps: int
+    device: str
+    first_loss: float
+    last_loss: float
+    validation_loss: float | None
+
+
+def read_config(file: Path) -> SftConfig:
+    """The table [sft] of a file; its paths are relative to the file.
+
+    Raises ConfigurationError that names the file, the setting and what is wrong with it.
+    """
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8"))["sft"]
+        config = SftConfig.model_validate(told)
+    except KeyError as error:
+        raise ConfigurationError(f"{file} has no table [sft]") from error
+    except (OSError, ValueError) as error:
+        faults = error.errors() if isinstance(error, ValidationError) else ()
+        texts = [f"sft.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
+        raise ConfigurationError(f"{file}: {'; '.join(texts)}") from error
+    return config.model_copy(update={"base": (file.parent / config.base).resolve()})
+
+
+def fine_tune(
+    config: SftConfig,
+    data: Path,
+    snapshot: str,
+    name: str,
+    *,
+    code_commit: str | None = None,
+    only: frozenset[str] | None = None,
+    on_step: OnStep = lambda done, of: None,
+) -> TrainedModel:
+    """Fine-tune on the rows in `train` of a version, watched on those in `validation`; the version of the model.
+
+    `data` is the data folder; `only` are ids of trajectories that alone are learned from. A run that was made already
+    gives the version that it gave. Raises ConfigurationError, NothingToExport, SnapshotDamaged, ExportDamaged.
+    """
+    processes = PartialState()
+    version = published(data, snapshot)
+    tokenizer = ChatTokenizer(config.base)
+    base_sha256 = weights_sha256(config.base)
+    with processes.main_process_first():  # the others find what it made
+        run = Run(data, _told(config, version, tokenizer, base_sha256, only))
+        if made := made_by(data, name, run):
+            return made
+        tokens = _tokens(data, version, tokenizer, config.max_tokens)
+        packs = pack_split(tokens, "train", config.max_tokens, run.folder / "packs/train", only)
+        validation = None
+        if "validation" in version.splits:
+            validation = pack_split(tokens, "validation", config.max_tokens, run.folder / "packs/validation")
+    start = time.monotonic()
+    learned = sft.train(config, packs, validation, run, on_step)
+    seconds = time.monotonic() - start
+    if processes.is_main_process:
+        tokenized = {row.trajectory_id for row in read_rows(tokens, "train")}
+        rows = list(_rows(version, tokenized if only is None else tokenized & only))
+        told = Training(
+            method="sft",
+            base=config.base.name,
+            base_sha256=base_sha256,
+            snapshot=version.reference,
+            snapshot_sha256=version.manifest.content_sha256,
+            rows=len(rows),
+            left_out=version.manifest.splits["train"] - len(rows),
+            tokenizer_id=tokenizer.tokenizer_id,
+            chat_template_sha256=tokenizer.template_sha256,
+            seconds=round(seconds, 1),
+            run=run.name,
+            config=config.model_dump(mode="json", exclude={"base"}),
+            code_commit=code_commit,
+            packages={name: version_of(name) for name in _PACKAGES},
+            **_figures(packs.packing, learned, run),
+        )
+        beside = [run.metrics_file, *(file for name in FILES if (file := config.base / name).is_file())]
+        kind: Kind = "weights" if config.lora is None else "adapter"
+        publish_model(data, name, learned.folder, kind, beside, rows, told)
+    processes.wait_for_everyone()
+    found = made_by(data, name, run)
+    assert found is not None  # it was published above
+    return found
+
+
+def made_by(data: Path, name: str, run: Run) -> TrainedModel | None:
+    """The version of a model that a run gave."""
+    return next((one for one in models(data, name) if one.file.training.run == run.name), None)
+
+
+def _told(
+    config: SftConfig,
+    version: PublishedVersion,
+    tokenizer: ChatTokenizer,
+    base_sha256: str,
+    only: frozenset[str] | None,
+) -> dict[str, object]:
+    """All that decides what comes of a run."""
+    return {
+        "method": "sft",
+        "config": config.model_dump(mode="json", exclude={"base"}),
+        "base_sha256": base_sha256,
+        "tokenizer_id": tokenizer.tokenizer_id,
+        "snapshot": version.reference,
+        "snapshot_sha256": version.manifest.content_sha256,
+        "only": None if only is None else content_id("rows", sorted(only)),
+    }
+
+
+def _tokens(data: Path, version: PublishedVersion, tokenizer: ChatTokenizer, max_tokens: int) -> Path:
+    named = content_id("tokens", version.manifest.content_sha256, tokenizer.tokenizer_id, max_tokens)
+    folder = data / TOKENS / named
+    if not folder.is_dir():
+        export_tokens(version, folder, tokenizer, max_tokens)
+    return folder
+
+
+def _rows(version: PublishedVersion, learned: Container[str]) -> Iterator[TrainedRow]:
+    for found in rows_of(version, _OF_ROW, "train"):
+        if found.trajectory_id in learned:
+            assert found.row is not None  # else it could not have become tokens
+            texts = {name: str(found.row.get(name) or "") for name in _OF_ROW}
+            yield TrainedRow(trajectory_id=found.trajectory_id, **texts)
+
+
+def _figures(packing: Packing, learned: Learned, run: Run) -> Figures:
+    lines = list(run.metrics())
+    losses = [line["loss"] for line in lines if "loss" in line]
+    tenth = max(1, len(losses) // 10)
+    return {
+        "windows": packing.windows,
+        "packs": packing.packs,
+        "padding_share": round(packing.padding_share, 4),
+        "n_tokens": packing.n_tokens,
+        "n_target_tokens": packing.n_target_tokens,
+        "parameters": learned.parameters,
+        "trainable_parameters": learned.trainable,
+        "steps": learned.steps,
+        "device": learned.device,
+        "first_loss": sum(losses[:tenth]) / tenth,
+        "last_loss": sum(losses[-tenth:]) / tenth,
+        "validation_loss": min((line["eval_loss"] for line in lines if "eval_loss" in line), default=None),
+    }
+
+
+def command(config: Path, data: Path, snapshot: str, name: str, processes: int) -> list[str]:
+    """What starts the same training on several GPUs of this machine."""
+    start = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(processes), "--module"]
+    return [*start, "training.launch", str(config), "--data", str(data), "--snapshot", snapshot, "--name", name]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train as the command line says."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    parser = argparse.ArgumentParser(prog="python -m training.launch", description="Fine-tune on a published version.")
+    parser.add_argument("config", type=Path, help="TOML file with a table [sft]")
+    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--snapshot", required=True, help="NAME@VERSION of the rows")
+    parser.add_argument("--name", required=True, help="of the model")
+    parser.add_argument("--code-commit", help="commit of this code, to be kept with the model")
+    told = parser.parse_args(arguments)
+    try:
+        made = fine_tune(read_config(told.config), told.data, told.snapshot, told.name, code_commit=told.code_commit)
+    except PipelineError as error:
+        parser.exit(2, f"{error}\n")
+    log.info("%s in %s", made.reference, made.folder)
+
+
+if __name__ == "__main__":
+    main()
