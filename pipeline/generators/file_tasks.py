@@ -7,6 +7,7 @@ What is asked is in file_texts.py and file_states.py; whether a task is admitted
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from pipeline.generators import file_states, file_texts
 from pipeline.generators.documents import Tree
 from pipeline.generators.file_texts import FileTask, Material
 from pipeline.generators.protocol import Candidate, GeneratorInput, Start, refusal
-from pipeline.generators.survey import survey
+from pipeline.generators.survey import Survey, survey
 from pipeline.types import Record, TaskInstance, Verifier, VerifierFile
 
 GENERATOR = "files"
@@ -38,7 +39,8 @@ class FilesConfig(Record):
     """How many tasks are made of the files of a repository."""
 
     max_tasks: int = Field(default=2, ge=0)
-    """Tasks per repository, each of another family and about another file as far as there are enough."""
+    """Tasks per repository, each about another file, as far as there are enough. Up to the number of families each is
+    of another family; a larger number goes round the families again."""
 
 
 class Files:
@@ -59,30 +61,38 @@ class Files:
         finally:
             sandbox.close()
         tree = Tree.open(given.tree)
+        made = 0
+        for family, task, material in itertools.islice(self._tasks(given, tree, found), self._config.max_tasks):
+            made += 1
+            yield _candidate(given, family, task, material)
+        if made < self._config.max_tasks:
+            yield refusal("", 0, "", "no_text_file", "too few of its files are plain texts of some lines")
+
+    def _tasks(self, given: GeneratorInput, tree: Tree, found: Survey) -> Iterator[tuple[str, FileTask, Material]]:
+        """One task of each family that finds a file, and so round again until a whole round found none."""
         chance = random.Random(given.repository.repository_id)
         names = _texts(tree, found.files)
         chance.shuffle(names)
         families = list(FAMILIES)
         chance.shuffle(families)
-        made = 0
-        for family in families:
-            if made == self._config.max_tasks:
+        left = -1
+        while len(names) != left:
+            left = len(names)
+            for family in families:
+                for name in names:
+                    material = Material(
+                        workdir=found.workdir,
+                        name=name,
+                        text=tree.text(name),
+                        neighbours=_neighbours(tree, found.files, name),
+                        chance=chance,
+                    )
+                    if (task := FAMILIES[family](material)) is not None:
+                        names.remove(name)
+                        yield family, task, material
+                        break
+            if self._config.max_tasks <= len(families):
                 return
-            for name in names:
-                material = Material(
-                    workdir=found.workdir,
-                    name=name,
-                    text=tree.text(name),
-                    neighbours=_neighbours(tree, found.files, name),
-                    chance=chance,
-                )
-                if (task := FAMILIES[family](material)) is not None:
-                    made += 1
-                    names.remove(name)
-                    yield _candidate(given, family, task, material)
-                    break
-        if made < self._config.max_tasks:
-            yield refusal("", 0, "", "no_text_file", "too few of its files are plain texts of some lines")
 
 
 def _texts(tree: Tree, present: frozenset[str]) -> list[str]:

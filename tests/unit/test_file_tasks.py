@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.generators.file_tasks import FAMILIES, _is_text, _neighbours, _texts
+from pipeline.generators.file_tasks import FAMILIES, Files, FilesConfig, _is_text, _neighbours, _texts
 from pipeline.generators.file_texts import FileTask, Material
+from pipeline.generators.protocol import Candidate, GeneratorInput
+from pipeline.types import Repository
+from sandbox.protocol import Sandbox
+from tests.unit.recorded_clients import RecordedSandbox, answer
 
 README = "# Walker\n\n" + "".join(f"{number}: it counts every word twice, and words again\n" for number in range(20))
 OTHER = "".join(f"{number} another text without much\n" for number in range(14))
@@ -133,3 +139,59 @@ def test_a_folder_that_the_image_added_to_is_not_asked_about() -> None:
     there = frozenset({"docs/a.txt", "docs/b.txt", "docs/.keep"})
     assert _neighbours(tree, there, "docs/a.txt") == {"a.txt": b"a\n", "b.txt": b"b\n"}
     assert _neighbours(tree, there | {"docs/built.o"}, "docs/a.txt") == {}
+
+
+def _made(folder: Path, files: int, max_tasks: int) -> list[Candidate]:
+    """Tasks about a repository of so many texts."""
+    texts = {f"docs/part{number}.md": README.replace("it", f"it{number}") for number in range(files)}
+    with tarfile.open(folder / "tree.tar", "w") as tar:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    seen = "".join(f"{line}\n" for line in ("workdir\t/work", *(f"file\t{name}" for name in texts)))
+
+    def start() -> Sandbox:
+        return RecordedSandbox([answer(0)], {"survey.txt": seen.encode()})
+
+    repository = Repository(source="local", full_name="tests/walker", commit="1", language="html", locator=".")
+    given = GeneratorInput(repository=repository, tree=folder / "tree.tar", image_digest="sha256:0")
+    return list(Files(FilesConfig(max_tasks=max_tasks)).instances(given, start))
+
+
+def _families(made: list[Candidate]) -> list[str]:
+    return [one.instance.family for one in made if one.instance]
+
+
+def test_more_tasks_than_families_go_round_them_again_about_other_files(tmp_path: Path) -> None:
+    made = _made(tmp_path, 40, 30)
+    families = _families(made)
+    assert len(families) == len({one.document for one in made}) == 30
+    fit = len(set(families))
+    assert families[:fit] == families[fit : 2 * fit]
+
+
+def test_fewer_tasks_are_the_first_of_more(tmp_path: Path) -> None:
+    more = _made(tmp_path, 40, 30)
+    for max_tasks in (1, 2, 5):
+        assert _made(tmp_path, 40, max_tasks) == more[:max_tasks]
+
+
+def test_up_to_the_number_of_families_none_is_used_twice(tmp_path: Path) -> None:
+    made = _made(tmp_path, 40, len(FAMILIES))
+    families = _families(made)
+    # The folder is too large for those that take it as a whole.
+    assert len(set(families)) == len(families) == len(FAMILIES) - 2
+    assert [one.failure_class for one in made if not one.instance] == ["no_text_file"]
+
+
+def test_rounds_end_with_the_files(tmp_path: Path) -> None:
+    made = _made(tmp_path, 5, 30)
+    assert len(_families(made)) == 5
+    assert made[-1].failure_class == "no_text_file"
+
+
+def test_tasks_of_the_default_keep_their_ids(tmp_path: Path) -> None:
+    # Other ids would have everything attempted again.
+    ids = [one.instance.instance_id for one in _made(tmp_path, 40, FilesConfig().max_tasks) if one.instance]
+    assert ids == ["task-9f90221b601fffec", "task-4ec29b6a4bf94111"]
