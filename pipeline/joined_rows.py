@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from pipeline.agents.bash_chat import chat_of
 from pipeline.errors import PipelineError
 from pipeline.rows import instance_of, trajectory_of
 from pipeline.schemas import Row, to_rows
@@ -132,7 +133,7 @@ def _published(trajectory: Row, verdict: Row, instance: Row, repository: Row) ->
         **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
         **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
         "provenance": instance["provenance"],
-        "messages": trajectory["messages"] or messages(instance_of(instance), trajectory_of(trajectory)),
+        "messages": trajectory["messages"] or list(chat_of(instance_of(instance), trajectory_of(trajectory).steps)),
         "outcome": verdict["outcome"],
         "tests": verdict["tests"],
         "integrity": verdict["integrity"],
@@ -183,19 +184,3 @@ _PUBLISHED_OF_TRAJECTORY = (
     "interface",
     "details",
 )
-
-
-def messages(instance: TaskInstance, trajectory: Trajectory) -> list[dict[str, str]]:
-    """An attempt without a model as a chat: the instruction, a command and what it answered in turn, last the hand-in.
-
-    User and assistant alternate and the assistant ends, as trainers ask for.
-    """
-    chat = [{"role": "user", "content": instance.instruction}]
-    for index, step in enumerate(trajectory.steps):
-        thought = f"{step.thought}\n\n" if step.thought else ""
-        said = f"```bash\n{step.action}\n```" if step.action else "The task is complete."
-        chat.append({"role": "assistant", "content": thought + said})
-        if step.action and index + 1 < len(trajectory.steps):
-            observed = trajectory.steps[index + 1].observation
-            chat.append({"role": "user", "content": f"[exit code {step.exit_code}]\n{observed}"})
-    return chat

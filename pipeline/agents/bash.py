@@ -1,18 +1,17 @@
 """An agent that answers with one command per turn, in a block of Markdown, and sees its output and exit code.
 
-The prompts are bash_task.md and bash_result.md. An answer without a command is told so and costs a turn.
+An answer without a command is told so and costs a turn. What the model reads is in bash_chat.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from pipeline.agents.bash_chat import PROMPTS, ended, shorter_and_shorter
 from pipeline.agents.calling import ask, sent
 from pipeline.agents.modelled import ModelledAgent
 from pipeline.llm.answers import CodeBlock, blocks, plain
-from pipeline.llm.protocol import Message
-from pipeline.prompts import fenced, prompt
 from pipeline.types import Action, Interface, Step, TaskInstance
 
 SHELLS = {"bash", "sh", "shell", "console", "shell-session", "zsh", ""}
@@ -34,10 +33,6 @@ _PROGRAMS = frozenset(
     )
 )
 """First words of an answer that is a command even without a block."""
-_KEPT = 300
-"""Characters of each end of an old output when the context is full."""
-_RECENT = 2
-"""Turns that are never cut."""
 NO_COMMAND = (
     "[no command] Your answer has no ```bash block. Answer with one block that holds the next command, or with the "
     "single word DONE when the task is done."
@@ -51,11 +46,11 @@ class BashAgent(ModelledAgent):
 
     name = "bash"
     interface: Interface = "shell"
-    prompts = ("bash_task", "bash_result")
+    prompts = PROMPTS
 
     def act(self, task: TaskInstance, history: Sequence[Step], observation: str) -> Action:
         """See Agent."""
-        completion, call = ask(self._model, _shorter_and_shorter(task, history, observation), self._sampling)
+        completion, call = ask(self._model, shorter_and_shorter(task, history, observation), self._sampling)
         thought, command, done = read(completion.text)
         if command is not None and completion.finish_reason == "length" and read(f"{completion.text}\n.")[1] != command:
             # Half a command may do what the whole one would not: `rm -r /work/old` and `rm -r /work`.
@@ -72,11 +67,7 @@ class BashAgent(ModelledAgent):
         if not history:
             return ()
         last = history[-1]
-        before = sent(_shorter_and_shorter(task, history[:-1], last.observation), last)
-        return (
-            *({"role": one.role, "content": one.content} for one in before),
-            {"role": "assistant", "content": _said(last)},
-        )
+        return ended(sent(shorter_and_shorter(task, history[:-1], last.observation), last), last)
 
 
 def read(answer: str) -> tuple[str, str | None, bool]:
@@ -171,52 +162,3 @@ def _bare(text: str) -> str | None:
     if first is None or _SENTENCE.search(command.partition("\n")[0]):
         return None
     return command if first[0] in _PROGRAMS or first[0].startswith(("/", "./")) else None
-
-
-def _said(step: Step) -> str:
-    """An earlier answer as the model reads it again: up to its command, since what it guessed behind is not true."""
-    thought = f"{step.thought}\n\n" if step.thought else ""
-    if step.action:
-        return thought + fenced(step.action, "bash")
-    return (step.thought or "(no answer)") if "told" in step.extra else f"{thought}DONE"
-
-
-def _messages(
-    task: TaskInstance, history: Sequence[Step], observation: str, *, kept: int | None = None, recent: int = _RECENT
-) -> list[Message]:
-    """The chat; with `kept`, outputs older than the last `recent` turns are cut to so many characters at each end."""
-    found = [Message(role="user", content=prompt("bash_task").render(instruction=task.instruction))]
-    seen = [*(step.observation for step in history[1:]), observation]
-    for index, step in enumerate(history):
-        found.append(Message(role="assistant", content=_said(step)))
-        output = seen[index]
-        if kept is not None and index < len(history) - recent:
-            output = _cut(output, kept)
-        found.append(Message(role="user", content=_result(step, output)))
-    return found
-
-
-def _result(step: Step, output: str) -> str:
-    if not step.action:
-        return output
-    status = f"exit code {step.exit_code}" if step.exit_code is not None else "stopped"
-    # Small models hand in whatever happened when they are always reminded that they may.
-    may_end = "\nIf the task is done, answer DONE." if step.exit_code == 0 else ""
-    return prompt("bash_result").render(status=status, output=output.rstrip() or "(no output)", may_end=may_end)
-
-
-def _shorter_and_shorter(task: TaskInstance, history: Sequence[Step], observation: str) -> Iterator[list[Message]]:
-    """The chat, then forms of it that leave more and more of old outputs out, last of the newest one too."""
-    yield _messages(task, history, observation)
-    yield _messages(task, history, observation, kept=_KEPT)
-    yield _messages(task, history, observation, kept=0)
-    yield _messages(task, history, _cut(observation, 4 * _KEPT), kept=0, recent=1)
-    whole = _messages(task, history, _cut(observation, _KEPT), kept=0, recent=1)
-    yield [whole[0], *whole[-4:]] if len(whole) > 5 else whole
-
-
-def _cut(text: str, kept: int) -> str:
-    if len(text) <= 2 * kept + 40:
-        return text
-    tail = text[len(text) - kept :]
-    return f"{text[:kept]}\n[{len(text) - 2 * kept} characters left out]\n{tail}"

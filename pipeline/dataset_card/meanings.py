@@ -41,7 +41,7 @@ MEANINGS: dict[str, str] = {
     "steps.seconds": "Seconds the command took",
     "steps.tokens": "Tokens the model wrote for this step",
     "steps.extra": "Whatever else is known of the step, as JSON",
-    "messages": "The attempt as a chat in which user and assistant take turns",
+    "messages": "The attempt as a chat, user and assistant in turn; without a model, as `bash` would have put it",
     "messages.role": "system, user or assistant",
     "messages.content": "Text of the message",
     "n_turns": "Number of steps",
