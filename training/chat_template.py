@@ -3,7 +3,8 @@
 The template is the text a tokenizer's folder has, run in a sandbox. It is asked once per order of roles, with marks in
 place of the contents; a row is then its contents between the pieces found. A row whose own rendering is something else
 is refused: the template rewrote a text. So is an order of roles in which a turn's prompt would not be how the whole
-conversation begins: what the model learns from would not be what it sees when it acts.
+conversation begins: what the model learns from would not be what it sees when it acts. Blanks at the ends of texts that
+are given are no such thing: where a template trims them, they are trimmed before, as it does when the model acts.
 
 Not here: tokens (training/tokens.py).
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
@@ -35,6 +37,16 @@ _SHAPES = 512
 """Orders of roles that are remembered."""
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What a template writes for one order of roles."""
+
+    pieces: tuple[str, ...]
+    """Before each content, and after the last one."""
+    lead: str
+    """Spaces at the end of the piece before each turn of the assistant that its prompt lacks: the model writes them."""
+
+
 class ChatTemplate:
     """Renders conversations as the template of one tokenizer does."""
 
@@ -52,13 +64,25 @@ class ChatTemplate:
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise RowRefused("template_refuses", f"the chat template refuses it: {error}") from error
 
-    def pieces(self, messages: Sequence[Message]) -> tuple[tuple[str, ...], str]:
-        """What the template puts before each content and after the last one, and the whole text.
+    def as_given(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages, those of a role trimmed if the template trims them: it renders both alike.
+
+        The assistant's stay as they are: it would learn to end where the row does not. Raises RowRefused.
+        """
+        given = tuple(messages)
+        for role in sorted({message["role"] for message in messages} - {"assistant"}):
+            trimmed = tuple(_trimmed(message) if message["role"] == role else message for message in given)
+            if trimmed != given and self.render(trimmed) == self.render(given):
+                given = trimmed
+        return given
+
+    def pieces(self, messages: Sequence[Message]) -> tuple[Shape, str]:
+        """What the template writes around the contents, and the whole text.
 
         Raises RowRefused when the template rewrites a content or refuses the conversation.
         """
-        pieces = self.around(tuple(message["role"] for message in messages))
-        whole = self.render(messages)
+        shape = self.around(tuple(message["role"] for message in messages))
+        pieces, whole = shape.pieces, self.render(messages)
         expected = "".join(
             part for before, message in zip(pieces, messages, strict=False) for part in (before, message["content"])
         )
@@ -66,9 +90,9 @@ class ChatTemplate:
             place = next((at for at, (a, b) in enumerate(zip(whole, expected, strict=False)) if a != b), len(expected))
             turn = _turn_at(place, pieces, messages)
             raise RowRefused("template_rewrites", f"the chat template rewrites the text of message {turn}")
-        return pieces, whole
+        return shape, whole
 
-    def _around(self, roles: tuple[str, ...]) -> tuple[str, ...]:
+    def _around(self, roles: tuple[str, ...]) -> Shape:
         marks = [_MARK.format(place) for place in range(len(roles))]
         messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
         whole = self.render(messages)
@@ -82,20 +106,33 @@ class ChatTemplate:
         pieces.append(whole[end:])
         if any(_MARK.partition("{")[0] in piece for piece in pieces):
             raise RowRefused("template_rewrites", "the chat template repeats a message")
-        self._check_prompts(messages, whole)
-        return tuple(pieces)
+        leads = self._leads(messages, whole)
+        lead = leads.pop() if leads else ""
+        if leads or any(
+            not piece.endswith(lead) for piece, role in zip(pieces, roles, strict=False) if role == "assistant"
+        ):
+            raise RowRefused("template_rewrites", "the chat template begins some turns with spaces, others without")
+        return Shape(tuple(pieces), lead)
 
-    def _check_prompts(self, messages: Sequence[Message], whole: str) -> None:
+    def _leads(self, messages: Sequence[Message], whole: str) -> set[str]:
+        """What stands between the prompts of turns and their contents: nothing, or spaces. Raises RowRefused."""
         turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
         if len(messages) > _ALL_PROMPTS:
             turns = sorted({*turns[:8], *turns[:: len(turns) // 8 or 1], *turns[-8:]})
+        found = set()
         for turn in turns:
-            if turn and whole.partition(messages[turn]["content"])[0] != self.render(messages[:turn], prompt=True):
+            if not turn:
+                continue
+            before = whole.partition(messages[turn]["content"])[0]
+            prompt = self.render(messages[:turn], prompt=True)
+            if not before.startswith(prompt) or before[len(prompt) :].strip(" "):
                 raise RowRefused(
                     "template_rewrites",
                     f"the prompt of message {turn} is not how the whole conversation begins: the chat template writes "
                     "earlier turns otherwise once later ones are there",
                 )
+            found.add(before[len(prompt) :])
+        return found
 
 
 def read_template(folder: Path) -> ChatTemplate:
@@ -124,6 +161,10 @@ def _settings(file: Path) -> dict[str, object]:
     if not isinstance(settings, dict):
         raise ConfigurationError(f"tokenizer: {file} holds no settings")
     return settings
+
+
+def _trimmed(message: Message) -> Message:
+    return {**message, "content": message["content"].strip()}
 
 
 def _token_text(value: object) -> str:

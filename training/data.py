@@ -67,7 +67,8 @@ def export_tokens(
 def _take(found: PublishedRow, files: TokenFiles, account: Account, count: AuditCount) -> None:
     """One row of the version: into the files and the audit, or refused."""
     try:
-        messages = _messages(found)
+        told = _messages(found)
+        messages = count.tokenizer.template.as_given(told)
         made = _encoded(messages, count.tokenizer, count.max_tokens)
         rows = [_token_row(found, made, number, count.tokenizer.tokenizer_id) for number in range(len(made))]
         account.carry(found, found.trajectory_id, digest_of(rows))
@@ -76,7 +77,8 @@ def _take(found: PublishedRow, files: TokenFiles, account: Account, count: Audit
         return
     for row in rows:
         files.write(row)
-    count.row(found.trajectory_id, messages, made)
+    trimmed = sum(one != other for one, other in zip(told, messages, strict=True))
+    count.row(found.trajectory_id, messages, made, trimmed)
 
 
 def _encoded(messages: Sequence[Message], tokenizer: ChatTokenizer, max_tokens: int) -> Made:

@@ -55,6 +55,9 @@ class Audit(Record):
     repeated_turns: int
     """Turns that are context in a window, beside the one that learns them."""
     cut_observations: int
+    texts_trimmed: int
+    """Messages of the rows given without the blanks at their ends, since the chat template trims them; never an
+    assistant's."""
     texts_normalised: int
     """Messages whose text the tokenizer composes otherwise; never an assistant's that is learned. As often as they
     stand in a window, as are those of the next figure."""
@@ -74,8 +77,10 @@ class AuditCount:
     _sample: list[str] = field(default_factory=list)
     _split_shown: bool = False
 
-    def row(self, trajectory_id: str, messages: Sequence[Message], made: Sequence[tuple[Window, Encoded]]) -> None:
-        """Take a row with all its windows."""
+    def row(
+        self, trajectory_id: str, messages: Sequence[Message], made: Sequence[tuple[Window, Encoded]], trimmed: int
+    ) -> None:
+        """Take a row with all its windows, and how many of its messages are trimmed."""
         for number, (window, encoded) in enumerate(made):
             if self._shows(number, len(made)):
                 self._sample.append(self._shown(f"{trajectory_id}, window {number + 1} of {len(made)}", encoded))
@@ -88,6 +93,7 @@ class AuditCount:
         self._of["rows_split"] += len(made) > 1
         self._of["turns"] += len(places)
         self._of["turns_proved"] += len(places) if learned == places else 0
+        self._of["texts_trimmed"] += trimmed
         self._of["empty_turns"] += empty
         self._of["rows_without_text"] += empty == len(places)
 

@@ -2,7 +2,8 @@
 
 Only what the chat template writes can be a control token: contents are read by a tokenizer that knows none, so an
 observation that spells `<|im_end|>` stays text. An assistant's text is read by itself, from where the model begins to
-write, and it is learned with the control token that ends its turn; the head of the turn is given, not learned.
+write, and it is learned with the control token that ends its turn; the head of the turn is given, not learned. A space
+that the model writes before its text is learned where the tokenizer takes it for no text, as SentencePiece does.
 
 Every conversation is proved before it leaves: its ids are those of its whole text read at once, and what is learned
 spells the assistant's texts exactly. What cannot be proved is refused with a reason.
@@ -23,7 +24,7 @@ from pathlib import Path
 from pipeline.errors import ConfigurationError
 from pipeline.exports.account import RowRefused
 from pipeline.token_counts import load_tokenizer, read_tokenizer, without_control_tokens
-from training.chat_template import Message, read_template
+from training.chat_template import Message, Shape, read_template
 
 IGNORED = -100
 """Label of a token that is given, as the losses of PyTorch know it."""
@@ -118,15 +119,15 @@ class ChatTokenizer:
 
     def length(self, messages: Sequence[Message], memo: Memo) -> int:
         """Tokens of the conversation. Raises RowRefused as `encode` does, save for what only its proofs find."""
-        pieces = self.template.around(tuple(message["role"] for message in messages))
-        spans = self._spans(messages, pieces, frozenset())
+        shape = self.template.around(tuple(message["role"] for message in messages))
+        spans = self._spans(messages, shape, frozenset())
         return sum(len(run.ids) for run in self._read(spans, memo))
 
     def costs(self, messages: Sequence[Message], memo: Memo) -> dict[int, int]:
         """Tokens by message, its head and end included; -1 is the template's own part."""
         costs = dict.fromkeys(range(-1, len(messages)), 0)
-        pieces = self.template.around(tuple(message["role"] for message in messages))
-        for run in self._read(self._spans(messages, pieces, frozenset()), memo):
+        shape = self.template.around(tuple(message["role"] for message in messages))
+        for run in self._read(self._spans(messages, shape, frozenset()), memo):
             costs[run.message] += len(run.ids)
         return costs
 
@@ -136,10 +137,10 @@ class ChatTokenizer:
         Raises RowRefused (`template_refuses`, `template_rewrites`, `no_end_of_turn`, `tokenizer_rewrites`,
         `misaligned`, `forged_control`, `text_too_long`).
         """
-        pieces, whole = self.template.pieces(messages)
-        runs = self._read(self._spans(messages, pieces, targets), memo)
+        shape, whole = self.template.pieces(messages)
+        runs = self._read(self._spans(messages, shape, targets), memo)
         spelled = sum(1 for message in messages if self._split.search(message["content"]))
-        self._prove_whole(runs, messages, pieces, whole, spelled > 0)
+        self._prove_whole(runs, messages, shape, whole, spelled > 0)
         self._prove_targets(runs, messages)
         return Encoded(tuple(runs), self._rewritten(messages), spelled)
 
@@ -174,22 +175,22 @@ class ChatTokenizer:
         """What the ids spell, control tokens included."""
         return str(self._whole.decode(list(ids), skip_special_tokens=False))
 
-    def _spans(self, messages: Sequence[Message], pieces: Sequence[str], targets: frozenset[int]) -> Iterator[_Span]:
+    def _spans(self, messages: Sequence[Message], shape: Shape, targets: frozenset[int]) -> Iterator[_Span]:
         """The conversation cut where one message ends and the next begins, and where the model begins to write."""
-        opening: list[str | int] = self._parts(pieces[0])
+        opening: list[str | int] = self._parts(shape.pieces[0])
         heads = [place for place, part in enumerate(opening) if isinstance(part, int)]
         start = heads[-1] if heads else 0
         yield _Span(TEMPLATE, -1, False, tuple(opening[:start]))
         opening = opening[start:]
         for place, message in enumerate(messages):
             role, content = message["role"], message["content"]
-            closing = self._parts(pieces[place + 1])
+            closing = self._parts(shape.pieces[place + 1])
             end = next((at for at, part in enumerate(closing) if isinstance(part, int)), None)
             if role == "assistant":
                 if end != 0:
                     raise RowRefused("no_end_of_turn", "the chat template ends a turn of the assistant with no token")
-                yield _Span(role, place, False, _joined(opening))
-                yield _Span(role, place, place in targets, (content, closing[0]))
+                yield _Span(role, place, False, _joined(_without(opening, shape.lead)))
+                yield _Span(role, place, place in targets, (shape.lead + content, closing[0]))
             elif end is None:  # one turn with the next message, and one text where it is read
                 opening = [*opening, content, *closing]
                 continue
@@ -229,7 +230,7 @@ class ChatTokenizer:
                 memo[text] = array("i", ids)
 
     def _prove_whole(
-        self, runs: Sequence[Run], messages: Sequence[Message], pieces: Sequence[str], whole: str, spelled: bool
+        self, runs: Sequence[Run], messages: Sequence[Message], shape: Shape, whole: str, spelled: bool
     ) -> None:
         """The ids are those of the text read at once, or, where a turn begins, read from there on."""
         if spelled:
@@ -237,7 +238,7 @@ class ChatTokenizer:
         ids = array("i")
         for run in runs:
             ids.extend(run.ids)
-        if ids == self._ids([whole]) or ids == self._ids(_from_turns(messages, pieces)):
+        if ids == self._ids([whole]) or ids == self._ids(_from_turns(messages, shape)):
             return
         raise RowRefused("misaligned", "the tokens of its parts are not those of the whole text")
 
@@ -279,15 +280,25 @@ def _joined(parts: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(joined)
 
 
-def _from_turns(messages: Sequence[Message], pieces: Sequence[str]) -> list[str]:
+def _without(parts: Sequence[str | int], lead: str) -> list[str | int]:
+    """The head of a turn without the spaces that the model writes itself."""
+    if not lead or not parts or isinstance(parts[-1], int):
+        return list(parts)
+    rest = parts[-1].removesuffix(lead)
+    return [*parts[:-1], rest] if rest else list(parts[:-1])
+
+
+def _from_turns(messages: Sequence[Message], shape: Shape) -> list[str]:
     """The whole text, cut where the assistant begins to write."""
     texts = [""]
-    for piece, message in zip(pieces, messages, strict=False):
-        texts[-1] += piece
+    for piece, message in zip(shape.pieces, messages, strict=False):
         if message["role"] == "assistant":
-            texts.append("")
+            texts[-1] += piece.removesuffix(shape.lead)
+            texts.append(shape.lead)
+        else:
+            texts[-1] += piece
         texts[-1] += message["content"]
-    texts[-1] += pieces[-1]
+    texts[-1] += shape.pieces[-1]
     return texts
 
 
