@@ -144,6 +144,21 @@ class ChatTokenizer:
         self._prove_targets(runs, messages)
         return Encoded(tuple(runs), self._rewritten(messages), spelled)
 
+    def prompt(self, messages: Sequence[Message]) -> tuple[array[int], int]:
+        """The ids up to where the model begins to write its turn, and the control token that ends that turn.
+
+        Raises RowRefused as `encode` does, save for what only its proofs find.
+        """
+        turn = len(messages)
+        asked = [*messages, {"role": "assistant", "content": ""}]
+        pieces = self.template.around(tuple(message["role"] for message in asked))
+        ids = array("i")
+        for run in self._read(self._spans(asked, pieces, frozenset({turn})), {}):
+            if run.target:
+                return ids, run.ids[0]
+            ids.extend(run.ids)
+        raise AssertionError("an answer has at least the token that ends it")
+
     def cut_middle(self, text: str, tokens: int, note: str) -> str | None:
         """`text` with `note` in place of its middle, at most `tokens` tokens long; None when nothing would remain.
 
@@ -174,6 +189,10 @@ class ChatTokenizer:
     def text_of(self, ids: Sequence[int]) -> str:
         """What the ids spell, control tokens included."""
         return str(self._whole.decode(list(ids), skip_special_tokens=False))
+
+    def answer_of(self, ids: Sequence[int]) -> str:
+        """What the ids of an answer spell, without control tokens."""
+        return str(self._whole.decode(list(ids), skip_special_tokens=True))
 
     def _spans(self, messages: Sequence[Message], shape: Shape, targets: frozenset[int]) -> Iterator[_Span]:
         """The conversation cut where one message ends and the next begins, and where the model begins to write."""
