@@ -18,15 +18,15 @@ from pathlib import Path
 
 import torch
 import transformers
-from peft import PeftModel
-from safetensors import SafetensorError
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
 
 from pipeline.errors import ConfigurationError
 from pipeline.exports.account import RowRefused
 from pipeline.llm.protocol import Completion, ContextOverflow, Message, ModelUnavailable, PromptRefused, Sampling
 from pipeline.schemas import clean_text
 from training.tokens import ChatTokenizer
-from training.weight_files import adapter_sha256, weights_sha256
+from training.weight_files import ADAPTER_FILES, adapter_sha256, weights_sha256
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,27 @@ def open_model(
     return TransformersModel(loaded, reader, name, int(context), facts)
 
 
-def load(base: Path, adapter: Path | None, dtype: torch.dtype) -> torch.nn.Module:
-    """The weights of a folder, with an adapter on them, ready to answer. Raises ConfigurationError."""
+def load(base: Path, adapter: Path | None = None, dtype: torch.dtype | None = None) -> torch.nn.Module:
+    """The weights of a folder, with an adapter on them, ready to answer; None keeps the type they are stored in.
+
+    Raises ConfigurationError.
+    """
     model: torch.nn.Module
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype, local_files_only=True)
+        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype or "auto", local_files_only=True)
         if adapter is not None:
             model = PeftModel.from_pretrained(model, str(adapter), local_files_only=True)
+            _check_adapter(model, adapter)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ConfigurationError(f"{base}{f' with {adapter}' if adapter else ''} cannot be loaded: {error}") from error
     return model.eval()
+
+
+def _check_adapter(model: torch.nn.Module, adapter: Path) -> None:
+    """Raises ConfigurationError for an adapter that is not all in the model: peft leaves out what has no place."""
+    with safe_open(adapter / ADAPTER_FILES[1], framework="pt") as stored:
+        there = set(stored.keys())
+    placed = set(get_peft_model_state_dict(model))
+    if there != placed:
+        first = min(there ^ placed)
+        raise ConfigurationError(f"{adapter} is of another model: {first} is in one of the two only")

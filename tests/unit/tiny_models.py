@@ -9,30 +9,41 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 from pipeline.token_counts import load_tokenizer
-from tests.unit.small_tokenizer import small_tokenizer
+from tests.unit.small_tokenizer import ranks, small_tokenizer
+from training.tokens import ChatTokenizer
 
 CONTEXT = 256
 ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-def tiny_model(folder: Path, kind: str = "qwen2", seed: int = 0, tied: bool = True) -> Path:
-    """Weights, tokenizer and chat template in one folder; weights so large that its texts do not repeat one token."""
+def tiny_model(folder: Path, kind: str = "qwen2", seed: int = 0, layers: int = 2) -> Path:
+    """Weights, tokenizer and chat template in one folder; weights so large that its texts do not repeat one token.
+
+    Its likeliest tokens are printable: llama.cpp says nothing of a token that is a part of a character.
+    """
     small_tokenizer(folder)
+    reader = ChatTokenizer(folder)
     config = {"qwen2": Qwen2Config, "llama": LlamaConfig}[kind](
         vocab_size=vocabulary(folder),
         hidden_size=64,
         intermediate_size=96,
-        num_hidden_layers=2,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=CONTEXT,
         initializer_range=0.3,
-        tie_word_embeddings=tied,
+        tie_word_embeddings=False,
         bos_token_id=None,
         eos_token_id=None,
     )
     torch.manual_seed(seed)
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for token in range(config.vocab_size):
+            text = reader.answer_of([token])
+            if token >= len(ranks()) or not (text.isprintable() and text.isascii()):
+                model.lm_head.weight[token] = 0
+    model.save_pretrained(folder)
     return folder
 
 
