@@ -48,5 +48,6 @@ class AttemptsResource(dg.ConfigurableResource):
             return workshop.model()
         usual = workshop.settings.model
         if isinstance(usual, LocalModelConfig):
-            return workshop.model_of(usual.model_copy(update={"local": self.local_model}))
+            # The adapter of other weights is none of theirs.
+            return workshop.model_of(usual.model_copy(update={"local": self.local_model, "adapter": None}))
         return workshop.model_of(LocalModelConfig(local=self.local_model))

@@ -11,7 +11,7 @@ from pipeline.llm.local_server import LocalModel, LocalModelConfig
 from pipeline.llm.openai_server import OpenAIServer, OpenAIServerConfig
 from pipeline.llm.protocol import ChatModel
 from pipeline.llm.starting import wait_for_server
-from pipeline.llm.weights import find_weights
+from pipeline.llm.weights import find_adapter, find_weights
 
 
 class ServerConfig(OpenAIServerConfig):
@@ -51,7 +51,8 @@ def chosen_model(config: ServerConfig | LocalModelConfig, key: SecretStr | None,
     weights or their engine are missing.
     """
     if isinstance(config, LocalModelConfig):
-        return LocalModel(find_weights(config.local, folder), config)
+        adapter = find_adapter(config.adapter, folder) if config.adapter is not None else None
+        return LocalModel(find_weights(config.local, folder), config, adapter)
     told = config.model_dump(include={"engine", "weights"}, exclude_none=True)
     server = OpenAIServer(config, key, details=told)
     if config.start_timeout_s:

@@ -47,6 +47,8 @@ def _server(settings: dict[str, Any]) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = settings["path"]
     params.model_alias = {settings["name"]}
+    if "adapter" in settings:
+        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(settings["adapter"], 1.0)]
     # The engine divides one context among its slots.
     params.n_ctx = settings["context"] * settings["slots"]
     params.n_parallel = settings["slots"]

@@ -46,6 +46,9 @@ class LocalModelConfig(Record):
 
     local: str = Field(min_length=1)
     """`smollm2`, or the path of a GGUF file, relative to the configuration file."""
+    adapter: str | None = None
+    """Path of a LoRA adapter as a GGUF file, relative to the configuration file, which is added to the weights; None
+    for the weights as they are."""
     context: int = Field(default=8192, ge=512)
     """Tokens of prompt and answer together."""
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 1) - 1), gt=0)
@@ -64,13 +67,13 @@ class ServerFailed(Exception):
 
 
 class LocalServer:
-    """The process that serves some weights."""
+    """The process that serves some weights, all of its answers with the adapter if there is one."""
 
-    def __init__(self, weights: Weights, config: LocalModelConfig) -> None:
+    def __init__(self, weights: Weights, config: LocalModelConfig, adapter: Weights | None = None) -> None:
         """Starts it and returns when it answers. Raises ServerFailed."""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lasts as long as the process
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_PROCESS), _settings(weights, config)],
+            [sys.executable, "-P", str(_PROCESS), _settings(weights, config, adapter)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -79,7 +82,7 @@ class LocalServer:
         )
         try:
             self.address = self._address(config.start_timeout_s)
-            self.facts = self._facts(weights, config)
+            self.facts = self._facts(weights, config, adapter)
         except BaseException:
             self.close()
             raise
@@ -118,15 +121,17 @@ class LocalServer:
         self._process.wait()
         raise ServerFailed(f"it was not ready within {timeout_s:g} s, or could not start; {self.log_tail()}")
 
-    def _facts(self, weights: Weights, config: LocalModelConfig) -> dict[str, str]:
+    def _facts(self, weights: Weights, config: LocalModelConfig, adapter: Weights | None) -> dict[str, str]:
         try:
             answer = httpx.get(f"{self.address}/props", timeout=30.0, trust_env=False).raise_for_status().json()
             template, quantisation = str(answer["chat_template"]), str(answer["model_ftype"])
         except (httpx.HTTPError, ValueError, KeyError) as error:
             raise ServerFailed(f"it does not answer ({error}); {self.log_tail()}") from error
+        added = {} if adapter is None else {"adapter": adapter.path.name, "adapter_sha256": adapter.sha256}
         return {
             "weights": weights.path.name,
             "weights_sha256": weights.sha256,
+            **added,
             "quantisation": quantisation,
             "template_sha256": hashlib.sha256(template.encode()).hexdigest(),
             "engine": f"{ENGINE} {importlib.metadata.version(ENGINE)}",
@@ -138,20 +143,21 @@ class LocalServer:
 class LocalModel:
     """A ChatModel over such a process. The process begins with the first question and lasts as long as this object."""
 
-    def __init__(self, weights: Weights, config: LocalModelConfig) -> None:
+    def __init__(self, weights: Weights, config: LocalModelConfig, adapter: Weights | None = None) -> None:
         """Raises ConfigurationError where the engine is not installed."""
         try:
             importlib.metadata.version(ENGINE)
         except importlib.metadata.PackageNotFoundError as error:
             raise ConfigurationError(f"[model] local: the package {ENGINE} is missing; {INSTALL}") from error
         self._weights = weights
+        self._adapter = adapter
         self._config = config
         self._lock = threading.Lock()
         self._running: tuple[LocalServer, OpenAIServer] | None = None
 
     @property
     def name(self) -> str:
-        return self._weights.name
+        return _name(self._weights, self._adapter)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -185,9 +191,10 @@ class LocalModel:
             if self._running is None or not self._running[0].alive:
                 again = self._running is not None
                 try:
-                    process = LocalServer(self._weights, self._config)
+                    process = LocalServer(self._weights, self._config, self._adapter)
                 except ServerFailed as error:
-                    fault = f"the local model {self._weights.path}: {error}"
+                    adapter = f" with the adapter {self._adapter.path}" if self._adapter else ""
+                    fault = f"the local model {self._weights.path}{adapter}: {error}"
                     raise ModelUnavailable(fault) if again else ConfigurationError(f"[model] local: {fault}") from error
                 self._running = (process, self._client(process.address))
             return self._running
@@ -204,6 +211,11 @@ class LocalModel:
         )
 
 
-def _settings(weights: Weights, config: LocalModelConfig) -> str:
+def _name(weights: Weights, adapter: Weights | None) -> str:
+    return weights.name if adapter is None else f"{weights.name}+{adapter.name}"
+
+
+def _settings(weights: Weights, config: LocalModelConfig, adapter: Weights | None) -> str:
     own = config.model_dump(include={"context", "threads", "slots"})
-    return json.dumps({"path": str(weights.path), "name": weights.name, "cache_mb": _CACHE_MB, **own})
+    told = {"path": str(weights.path), "name": _name(weights, adapter), "cache_mb": _CACHE_MB, **own}
+    return json.dumps(told if adapter is None else told | {"adapter": str(adapter.path)})

@@ -23,7 +23,7 @@ INSTALL = "infra/bootstrap.sh local installs it"
 
 @dataclass(frozen=True)
 class Weights:
-    """A GGUF file and what it holds."""
+    """A GGUF file and what it holds: the weights of a model, or an adapter for them."""
 
     path: Path
     sha256: str
@@ -34,6 +34,15 @@ class Weights:
         return f"{self.path.stem}@{self.sha256[:8]}"
 
 
+def find_adapter(named: str, folder: Path) -> Weights:
+    """The adapter at a path relative to `folder`. Raises ConfigurationError for what is not there or is something else.
+
+    Reads the whole file for its hash.
+    """
+    path = folder / named
+    return Weights(path, _sha256(path, "adapter", "give the path of an adapter as a GGUF file"))
+
+
 def find_weights(named: str, folder: Path) -> Weights:
     """`smollm2`, or a path relative to `folder`. Raises ConfigurationError for what is not there or is something else.
 
@@ -41,21 +50,24 @@ def find_weights(named: str, folder: Path) -> Weights:
     """
     packaged = named == SMOLLM2
     path = _packaged() if packaged else folder / named
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise ConfigurationError(f"[model] local: {path} is no GGUF file")
-            file.seek(0)
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ConfigurationError(
-            f"[model] local: {path} cannot be read ({error.strerror}); give {SMOLLM2!r} or the path of a GGUF file"
-        ) from error
+    sha256 = _sha256(path, "local", f"give {SMOLLM2!r} or the path of a GGUF file")
     if packaged and sha256 != _SHA256:
         raise ConfigurationError(
             f"[model] local: {path} is not the file that {_PACKAGE} 0.1.2 has (sha256 {sha256}); install it again"
         )
     return Weights(path, sha256)
+
+
+def _sha256(path: Path, setting: str, remedy: str) -> str:
+    """Of a GGUF file. Raises ConfigurationError for another one."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise ConfigurationError(f"[model] {setting}: {path} is no GGUF file; {remedy}")
+            file.seek(0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigurationError(f"[model] {setting}: {path} cannot be read ({error.strerror}); {remedy}") from error
 
 
 def _packaged() -> Path:

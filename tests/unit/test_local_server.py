@@ -275,6 +275,31 @@ def test_a_path_in_the_settings_is_relative_to_their_file(engine: Path, tmp_path
     assert model is not None and model.name.startswith("tiny@")
 
 
+def test_an_adapter_beside_the_settings_makes_another_model_and_is_not_one_of_other_weights(
+    engine: Path, tmp_path: Path
+) -> None:
+    for name in ("tiny.gguf", "other.gguf", "learned.gguf"):
+        (tmp_path / name).write_bytes(GGUF + name.encode())
+    settings = read_settings(written(tmp_path, "[model]\nlocal = 'tiny.gguf'\nadapter = 'learned.gguf'"), required=True)
+    shop = Workshop(settings, tmp_path, tmp_path / "data")
+    model = shop.model()
+    weights_name, adapter_name = (find_weights(name, tmp_path).name for name in ("tiny.gguf", "learned.gguf"))
+    assert model is not None and model.name == f"{weights_name}+{adapter_name}"
+    chosen = AttemptsResource(local_model="other.gguf").model(shop)
+    assert chosen is not None and chosen.name == find_weights("other.gguf", tmp_path).name
+
+
+@pytest.mark.parametrize(("content", "says"), [(b"PK\x03\x04", "is no GGUF file"), (None, "cannot be read")])
+def test_an_adapter_that_cannot_be_is_refused_by_name(
+    engine: Path, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    (tmp_path / "tiny.gguf").write_bytes(GGUF)
+    if content is not None:
+        (tmp_path / "x.gguf").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"\[model\] adapter: .*x\.gguf.*{says}"):
+        chosen_model(LocalModelConfig(local="tiny.gguf", adapter="x.gguf"), None, tmp_path)
+
+
 def test_a_run_may_choose_agents_samples_and_a_model_of_its_own(engine: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_bytes(GGUF)
     shop = Workshop(Settings(), tmp_path, tmp_path / "data")
