@@ -14,6 +14,7 @@ import click
 from assets.backup_cli import backup, restore
 from assets.capacity import plan
 from assets.datasets_cli import COMMANDS
+from assets.evaluate_cli import evaluate
 from assets.export import export
 from assets.gc import gc
 from assets.located import located, not_empty, open_located
@@ -302,6 +303,7 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
 
 
 touchstone.add_command(report)
+touchstone.add_command(evaluate)
 touchstone.add_command(export)
 touchstone.add_command(quality)
 touchstone.add_command(view)

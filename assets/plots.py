@@ -7,6 +7,7 @@ import base64
 import datetime
 import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -71,6 +72,21 @@ def trend_plot(by_day: Mapping[datetime.date, Share], good: str, what: str) -> d
     axes.set_ylabel(what)
     axes.legend(frameon=False, labelcolor=INK, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     return _inline(figure, "trend")
+
+
+def write_rates_plot(lines: Mapping[str, Sequence[tuple[int, float, float, float]]], path: Path) -> None:
+    """A line with its interval for each name, of points (k, rate, low, high), as a PNG on white."""
+    figure, axes = _figure(5, 3.4)
+    for name, points in lines.items():
+        ks, rates, lows, highs = zip(*points, strict=True)
+        (line,) = axes.plot(ks, rates, "o-", markersize=4, label=name)
+        axes.fill_between(ks, lows, highs, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.set_ylim(0, 1)
+    axes.xaxis.set_major_locator(_whole_numbers())
+    axes.set_xlabel("k")
+    axes.set_ylabel("pass@k, 95 % interval")
+    axes.legend(frameon=False, labelcolor=INK, loc="upper left")
+    figure.savefig(path, format="png", dpi=110, bbox_inches="tight")
 
 
 def _bars(parts: Sequence[tuple[str, int]], name: str) -> dg.MetadataValue:

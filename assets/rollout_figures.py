@@ -65,12 +65,12 @@ def rollout_tables(found: RolloutReport) -> "list[Table]":
     """Rates, what was spent and what failed for each policy, its parts, then the judges; no empty table."""
     from rich.table import Table
 
-    policies = Table("policy", *_RATES, title="policies")
+    policies = Table("policy", *RATES, title="policies")
     spent = Table("policy", *_SPENT, title="spent")
     failures = Table("policy", "failure of", "class", "attempts", title="what did not pass")
     for one in found.policies:
         name = visible(_name(one))
-        policies.add_row(name, *_rates(one))
+        policies.add_row(name, *rate_cells(one))
         spent.add_row(name, *_costs(one))
         for kind, classes in one.by_failure.items():
             for failure, count in classes.items():
@@ -106,7 +106,7 @@ def remarks(found: RolloutReport) -> list[str]:
     return said
 
 
-_RATES = ("instances", "samples", "passed", "pass@1 [95 %]", "pass@4 [95 %]")
+RATES = ("instances", "samples", "passed", "pass@1 [95 %]", "pass@4 [95 %]")
 _SPENT = ("turns", "prompt tokens", "written tokens", "USD", "s with the model", "s with commands", "ended by")
 
 
@@ -114,7 +114,8 @@ def _name(one: PolicyFigures) -> str:
     return one.agent if one.model is None else f"{one.agent} / {one.model}"
 
 
-def _rates(one: PassRates) -> list[str]:
+def rate_cells(one: PassRates) -> list[str]:
+    """Under RATES."""
     cells = [str(one.instances), str(one.samples), str(one.passed)]
     for name, rate in (("pass_at_1", one.pass_at_1), ("pass_at_4", one.pass_at_4)):
         low, high = one.intervals.get(name, (0.0, 0.0))
@@ -139,12 +140,12 @@ def _parts(what: str, by_policy: "Sequence[tuple[PolicyFigures, Mapping[str, Pas
     """Policies with a model alone: the others are the same everywhere."""
     from rich.table import Table
 
-    table = Table(what, "policy", *_RATES, title=f"by {what}")
+    table = Table(what, "policy", *RATES, title=f"by {what}")
     names = sorted({name for _, parts in by_policy for name in parts})
     for name in names:
         for one, parts in by_policy:
             if one.model is not None and name in parts:
-                table.add_row(visible(name), visible(_name(one)), *_rates(parts[name]))
+                table.add_row(visible(name), visible(_name(one)), *rate_cells(parts[name]))
     return table
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import comb
 from typing import NamedTuple
 
-from pipeline.quality.agreement import Mean, mean_of
+from pipeline.quality.agreement import Mean, mean_of, mean_of_groups
 from pipeline.types import Record
 
 _OUTSIDE = 0.05
@@ -56,6 +56,27 @@ def pass_at_k(samples: int, passed: int, k: int) -> float:
     return 1.0 - comb(samples - passed, k) / comb(samples, k)
 
 
+def pass_at(tallies: Sequence[Tally], ks: Iterable[int], groups: Sequence[str] = ()) -> dict[int, Mean]:
+    """Mean over instances of pass@k by k, each with its interval and the number of instances that have k samples.
+
+    A k that no instance has samples for is left out. The intervals are those of `pass_rates`. With `groups`, the name
+    of one for each tally, whole groups are drawn: instances of one repository are alike, and no width but that of
+    groups says what a new one would bring. Then a k with fewer than two groups is left out too.
+    """
+    found: dict[int, Mean] = {}
+    for k in ks:
+        chosen = [(number, one) for number, one in enumerate(tallies) if one.judged >= k]
+        parts: dict[str, list[float]] = {}
+        for number, one in chosen:
+            name = groups[number] if groups else str(number)
+            parts.setdefault(name, []).append(pass_at_k(one.judged, one.passed, k))
+        scores = [score for part in parts.values() for score in part]
+        mean = mean_of_groups(list(parts.values())) if groups else mean_of(scores)
+        if mean is not None:
+            found[k] = _with_width(mean, len(parts)) if set(scores) in ({0.0}, {1.0}) else mean
+    return found
+
+
 def pass_rates(tallies: Iterable[Tally], *, count: int = 1, enough: int | None = None) -> PassRates:
     """The rates over instances that were sampled to the end.
 
@@ -70,24 +91,21 @@ def pass_rates(tallies: Iterable[Tally], *, count: int = 1, enough: int | None =
 
     judged = [one for one in tallies if one.judged]
     whole = [one for one in judged if not stopped(one)]
-    means = {k: _mean(whole, k) for k in (1, 4)}
+    means = pass_at(whole, (1, 4))
     return PassRates(
         instances=len(judged),
         samples=sum(one.judged for one in judged),
         passed=sum(one.passed for one in judged),
-        pass_at_1=means[1].mean if means[1] else None,
-        pass_at_4=means[4].mean if means[4] else None,
-        intervals={f"pass_at_{k}": (mean.low, mean.high) for k, mean in means.items() if mean},
-        left_out={f"pass_at_{k}": sum(one.judged < k for one in whole) for k in means},
+        pass_at_1=means[1].mean if 1 in means else None,
+        pass_at_4=means[4].mean if 4 in means else None,
+        intervals={f"pass_at_{k}": (mean.low, mean.high) for k, mean in means.items()},
+        left_out={f"pass_at_{k}": sum(one.judged < k for one in whole) for k in (1, 4)},
         stopped=len(judged) - len(whole),
     )
 
 
-def _mean(tallies: Iterable[Tally], k: int) -> Mean | None:
-    found = [pass_at_k(one.judged, one.passed, k) for one in tallies if one.judged >= k]
-    mean = mean_of(found)
-    if mean is None or set(found) not in ({0.0}, {1.0}):
-        return mean
-    width = 1.0 - (_OUTSIDE / 2) ** (1 / len(found))
-    bounds = (0.0, width) if mean.mean == 0.0 else (1.0 - width, 1.0)
-    return mean.model_copy(update={"low": bounds[0], "high": bounds[1]})
+def _with_width(mean: Mean, trials: int) -> Mean:
+    """With the exact interval of as many trials that all failed, or all passed."""
+    width = 1.0 - (_OUTSIDE / 2) ** (1 / trials)
+    low, high = (0.0, width) if mean.mean == 0.0 else (1.0 - width, 1.0)
+    return mean.model_copy(update={"low": low, "high": high})

@@ -111,8 +111,8 @@ class RolloutReport(Record):
     """`[rollout.samples] enough`, by which instances count as stopped."""
 
 
-class _Attempt(NamedTuple):
-    """One row of _ATTEMPTS."""
+class RecordedAttempt(NamedTuple):
+    """What is counted of one attempt."""
 
     instance_id: str
     agent: str
@@ -169,17 +169,21 @@ SELECT t.instance_id, t.agent, t.model, t.trajectory_id IS NOT NULL, t.stop_reas
 """
 
 
+def recorded_attempts(store: Store) -> list[RecordedAttempt]:
+    """Every attempt that was begun, those that our machinery broke included. Raises TableDamaged."""
+    with duckdb.connect() as connection:
+        for table, columns in _TABLES.items():
+            connection.register(table, store.current(table, columns))
+        return [RecordedAttempt(*row) for row in connection.execute(_ATTEMPTS).fetchall()]
+
+
 def rollout_report(store: Store, samples: SamplesConfig) -> RolloutReport:
     """Count what the working tables hold now; `samples` says how often instances were to be attempted.
 
     Empty tables count as zero. Raises TableDamaged.
     """
-    with duckdb.connect() as connection:
-        for table, columns in _TABLES.items():
-            connection.register(table, store.current(table, columns))
-        attempts = [_Attempt(*row) for row in connection.execute(_ATTEMPTS).fetchall()]
-    groups: dict[tuple[str, str | None], list[_Attempt]] = {}
-    for attempt in attempts:
+    groups: dict[tuple[str, str | None], list[RecordedAttempt]] = {}
+    for attempt in recorded_attempts(store):
         groups.setdefault((attempt.agent, attempt.model), []).append(attempt)
     policies = [_policy(agent, model, made, samples) for (agent, model), made in groups.items()]
     policies.sort(key=lambda one: (one.model is None, -one.samples, one.agent, one.model or ""))
@@ -192,7 +196,7 @@ def rollout_report(store: Store, samples: SamplesConfig) -> RolloutReport:
         pass_at_1=first.pass_at_1 if first else None,
         pass_at_4=first.pass_at_4 if first else None,
         intervals=first.intervals if first else {},
-        by_failure=first.by_failure if first else _failures([]),
+        by_failure=first.by_failure if first else failures_of([]),
         policies=tuple(policies),
         judges=_judges(store),
         replays=replay_rate(store),
@@ -200,7 +204,7 @@ def rollout_report(store: Store, samples: SamplesConfig) -> RolloutReport:
     )
 
 
-def failure_of(attempt: _Attempt) -> tuple[Kind, str] | None:
+def failure_of(attempt: RecordedAttempt) -> tuple[Kind, str] | None:
     """Whose fault it is that an attempt did not pass, and its class; None for one that passed or awaits its verdict."""
     if not attempt.recorded:
         return _of_class(attempt.broke or UNKNOWN)
@@ -216,13 +220,13 @@ def _of_class(failure_class: str) -> tuple[Kind, str]:
     return ("infrastructure" if failure_class in _OURS else "environment"), failure_class
 
 
-def _policy(agent: str, model: str | None, made: Sequence[_Attempt], samples: SamplesConfig) -> PolicyFigures:
+def _policy(agent: str, model: str | None, made: Sequence[RecordedAttempt], samples: SamplesConfig) -> PolicyFigures:
     count, enough = (samples.count, samples.enough) if model is not None else (1, None)
 
-    def rates(chosen: Sequence[_Attempt]) -> PassRates:
-        return pass_rates(_tallies(chosen), count=count, enough=enough)
+    def rates(chosen: Sequence[RecordedAttempt]) -> PassRates:
+        return pass_rates(tallies_of(chosen).values(), count=count, enough=enough)
 
-    def parts(of: Callable[[_Attempt], str | None]) -> dict[str, PassRates]:
+    def parts(of: Callable[[RecordedAttempt], str | None]) -> dict[str, PassRates]:
         names = sorted({name for one in made if (name := of(one)) is not None})
         return {name: rates([one for one in made if of(one) == name]) for name in names}
 
@@ -232,37 +236,40 @@ def _policy(agent: str, model: str | None, made: Sequence[_Attempt], samples: Sa
         model=model,
         attempts=len(made),
         unjudged=sum(one.recorded and one.outcome is None for one in made),
-        by_failure=_failures(made),
+        by_failure=failures_of(made),
         stop_reasons=dict(Counter(one.stop_reason for one in made if one.stop_reason is not None)),
-        spent=_spent([one for one in made if one.recorded]),
+        spent=spent_by([one for one in made if one.recorded]),
         by_difficulty=parts(lambda one: one.difficulty),
         by_language=parts(lambda one: one.language),
         by_domain=parts(lambda one: one.domain),
     )
 
 
-def _tallies(made: Iterable[_Attempt]) -> list[Tally]:
-    groups: dict[str, list[_Attempt]] = {}
+def tallies_of(made: Iterable[RecordedAttempt]) -> dict[str, Tally]:
+    """Of attempts of one policy, by instance."""
+    groups: dict[str, list[RecordedAttempt]] = {}
     for one in made:
         groups.setdefault(one.instance_id, []).append(one)
-    return [
-        Tally(
+    return {
+        instance_id: Tally(
             attempts=len(group),
             judged=sum(one.outcome in {"passed", "failed"} for one in group),
             passed=sum(one.outcome == "passed" for one in group),
         )
-        for group in groups.values()
-    ]
+        for instance_id, group in groups.items()
+    }
 
 
-def _failures(made: Iterable[_Attempt]) -> Failures:
+def failures_of(made: Iterable[RecordedAttempt]) -> Failures:
+    """What did not pass, by whose fault it is and by its class."""
     found: Failures = {kind: {} for kind in get_args(Kind)}
     for kind, name in sorted(failure for one in made if (failure := failure_of(one)) is not None):
         found[kind][name] = found[kind].get(name, 0) + 1
     return found
 
 
-def _spent(recorded: Sequence[_Attempt]) -> Spent:
+def spent_by(recorded: Sequence[RecordedAttempt]) -> Spent:
+    """What attempts that have a trajectory used up."""
     costs = [one.cost_usd for one in recorded if one.cost_usd is not None]
     return Spent(
         attempts=len(recorded),

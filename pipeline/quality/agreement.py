@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -11,6 +12,8 @@ from pipeline.types import Record
 
 RESAMPLES = 2000
 _TAILS = (0.025, 0.975)
+_NORMAL = 1.959964
+"""Quantile of the normal distribution at the upper one."""
 
 
 class Mean(Record):
@@ -30,6 +33,40 @@ def mean_of(scores: Sequence[float]) -> Mean | None:
     means = sorted(fmean(draw.choices(scores, k=len(scores))) for _ in range(RESAMPLES))
     low, high = (means[round(tail * (RESAMPLES - 1))] for tail in _TAILS)
     return Mean(n=len(scores), mean=round(fmean(scores), 3), low=round(low, 3), high=round(high, 3))
+
+
+def mean_of_groups(groups: Sequence[Sequence[float]]) -> Mean | None:
+    """Mean of all scores of groups whose members are alike, with the interval of a bootstrap that draws whole groups.
+
+    None for fewer than two groups, which say nothing of how far groups differ. Raises ValueError for an empty group.
+    """
+    if len(groups) < 2:
+        return None
+    parts = [(sum(group), len(group)) for group in groups]
+    if not all(size for _, size in parts):
+        raise ValueError("a group without scores")
+    draw = random.Random(len(parts))
+    drawn = (draw.choices(parts, k=len(parts)) for _ in range(RESAMPLES))
+    means = sorted(sum(total for total, _ in one) / sum(size for _, size in one) for one in drawn)
+    low, high = (means[round(tail * (RESAMPLES - 1))] for tail in _TAILS)
+    scores = [score for group in groups for score in group]
+    return Mean(n=len(scores), mean=round(fmean(scores), 3), low=round(low, 3), high=round(high, 3))
+
+
+def share_of(part: int, whole: int) -> Mean | None:
+    """A share with the 95 % score interval of Wilson 1927, for trials that are independent; None of nothing.
+
+    Raises ValueError for a part that is none.
+    """
+    if not 0 <= part <= whole:
+        raise ValueError(f"{part} of {whole}")
+    if not whole:
+        return None
+    share, weight = part / whole, _NORMAL**2 / whole
+    middle = (share + weight / 2) / (1 + weight)
+    width = _NORMAL / (1 + weight) * math.sqrt(share * (1 - share) / whole + weight / (4 * whole))
+    low, high = max(0.0, middle - width), min(1.0, middle + width)
+    return Mean(n=whole, mean=round(share, 3), low=round(low, 3), high=round(high, 3))
 
 
 def kappa(one: Sequence[int], other: Sequence[int]) -> float | None:
