@@ -8,7 +8,7 @@ from assets.rollout_figures import RATES, rate_cells
 from assets.visible import visible, visible_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rich.table import Table
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from training.evaluation_report import BenchmarkFigures, EvaluationReport
 
 PICTURE = "pass_at_k.png"
+_FEW = 30
+"""Instances below which a bootstrap over them is known to give too little."""
 _PARTS = ("domain", "language", "difficulty", "family")
 
 
@@ -38,8 +40,8 @@ def report_tables(found: "EvaluationReport") -> "list[Table]":
         for kind, classes in one.failures.items():
             for failure, count in classes.items():
                 failures.add_row(name, kind, visible(failure), str(count))
-    parts = [_parts(part, found.benchmarks) for part in _PARTS]
-    tables = (counts, rates, *parts, _turns(found.benchmarks), spent, failures)
+    parts = [table for one in found.benchmarks for table in (*(_parts(part, one) for part in _PARTS), _turns(one))]
+    tables = (counts, rates, *parts, spent, failures)
     return [table for table in tables if table.row_count]
 
 
@@ -53,6 +55,8 @@ def report_remarks(found: "EvaluationReport") -> list[str]:
             f"{policy.budgets.max_steps} steps, {found.runs} runs"
         )
     ]
+    if few := [visible_text(one.benchmark) for one in found.benchmarks if one.instances < _FEW]:
+        said.append(f"intervals over fewer than {_FEW} instances are too narrow: {', '.join(few)}")
     for one in found.benchmarks:
         if (mean := one.pass_at_1_by_repository) is not None:
             said.append(f"{visible_text(one.benchmark)}: pass@1 over repositories drawn as a whole {_interval(mean)}")
@@ -84,12 +88,14 @@ def comparison_tables(found: "Comparison") -> "list[Table]":
 
     head = ("instances", "a", "b", "b - a [95 %]", "better", "worse", "p")
     overall = Table("benchmark", *head, title=visible(f"b = {found.b} beside a = {found.a}, pass@1"))
-    families = Table("benchmark", "family", *head, title="by family")
+    tables = [overall]
     for one in found.benchmarks:
         overall.add_row(visible(one.benchmark), *_difference(one.overall))
+        families = Table("family", *head, title=visible(f"{one.benchmark}, by family"))
         for family, difference in one.by_family.items():
-            families.add_row(visible(one.benchmark), visible(family), *_difference(difference))
-    return [overall, families]
+            families.add_row(visible(family), *_difference(difference))
+        tables.append(families)
+    return tables
 
 
 def comparison_remarks(found: "Comparison") -> list[str]:
@@ -119,24 +125,22 @@ def _interval(mean: "Mean") -> str:
     return f"{mean.mean:.3f} [{mean.low:.3f}, {mean.high:.3f}]"
 
 
-def _parts(what: str, benchmarks: "Sequence[BenchmarkFigures]") -> "Table":
+def _parts(what: str, one: "BenchmarkFigures") -> "Table":
     from rich.table import Table
 
-    table = Table("benchmark", what, *RATES, title=f"by {what}")
-    for one in benchmarks:
-        parts: Mapping[str, PassRates] = getattr(one, f"by_{what}")
-        for name, rates in parts.items():
-            table.add_row(visible(one.benchmark), visible(name), *rate_cells(rates))
+    table = Table(what, *RATES, title=visible(f"{one.benchmark}, by {what}"))
+    parts: Mapping[str, PassRates] = getattr(one, f"by_{what}")
+    for name, rates in parts.items():
+        table.add_row(visible(name), *rate_cells(rates))
     return table
 
 
-def _turns(benchmarks: "Sequence[BenchmarkFigures]") -> "Table":
+def _turns(one: "BenchmarkFigures") -> "Table":
     from rich.table import Table
 
-    table = Table("benchmark", "turns", "attempts", "passed [95 %]", title="attempts by their turns")
-    for one in benchmarks:
-        for turns, share in one.by_turns.items():
-            table.add_row(visible(one.benchmark), turns, str(share.n), _interval(share))
+    table = Table("turns", "attempts", "passed [95 %]", title=visible(f"{one.benchmark}, attempts by their turns"))
+    for turns, share in one.by_turns.items():
+        table.add_row(turns, str(share.n), _interval(share))
     return table
 
 

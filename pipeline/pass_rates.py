@@ -60,8 +60,8 @@ def pass_at(tallies: Sequence[Tally], ks: Iterable[int], groups: Sequence[str] =
     """Mean over instances of pass@k by k, each with its interval and the number of instances that have k samples.
 
     A k that no instance has samples for is left out. The intervals are those of `pass_rates`. With `groups`, the name
-    of one for each tally, whole groups are drawn: instances of one repository are alike, and no width but that of
-    groups says what a new one would bring. Then a k with fewer than two groups is left out too.
+    of one for each tally, whole groups are drawn: instances of one repository are alike, and only the width of groups
+    says what a new one would bring. Then a k with too few groups for that is left out too.
     """
     found: dict[int, Mean] = {}
     for k in ks:

@@ -47,7 +47,7 @@ class BenchmarkFigures(Record):
     """By k, up to the runs and to 16: mean over the instances (`n`) with as many results, and its 95 % interval by a
     bootstrap over instances."""
     pass_at_1_by_repository: Mean | None
-    """The same pass@1 with the interval of a bootstrap over repositories; None for fewer than two."""
+    """The same pass@1 with the interval of a bootstrap over repositories; None for too few of them."""
     pass_at_1_at_least: float | None
     """What pass@1 were if all begun attempts without a verdict had failed."""
     by_domain: dict[str, PassRates]

@@ -95,9 +95,8 @@ def chosen_tasks(store: Store, selection: Selection, splits: SplitConfig) -> lis
         raise ConfigurationError(f"evaluation: there is no admitted instance {', '.join(unknown[:5])} in this folder")
     chosen = [one for one in known if _is_chosen(one, selection, splits)][: selection.limit]
     if not chosen:
-        raise ConfigurationError(
-            f"evaluation: none of {len(known)} admitted instances is asked for; {_asked(selection)}"
-        )
+        asked = _asked(selection)
+        raise ConfigurationError(f"evaluation: none of {len(known)} admitted instances is asked for ({asked})")
     return chosen
 
 

@@ -11,6 +11,8 @@ from statistics import fmean
 from pipeline.types import Record
 
 RESAMPLES = 2000
+FEWEST_GROUPS = 10
+"""Of which a bootstrap says how far groups differ."""
 _TAILS = (0.025, 0.975)
 _NORMAL = 1.959964
 """Quantile of the normal distribution at the upper one."""
@@ -38,9 +40,9 @@ def mean_of(scores: Sequence[float]) -> Mean | None:
 def mean_of_groups(groups: Sequence[Sequence[float]]) -> Mean | None:
     """Mean of all scores of groups whose members are alike, with the interval of a bootstrap that draws whole groups.
 
-    None for fewer than two groups, which say nothing of how far groups differ. Raises ValueError for an empty group.
+    None for fewer than FEWEST_GROUPS, whose interval would be far too narrow. Raises ValueError for an empty group.
     """
-    if len(groups) < 2:
+    if len(groups) < FEWEST_GROUPS:
         return None
     parts = [(sum(group), len(group)) for group in groups]
     if not all(size for _, size in parts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from pipeline.llm.protocol import Completion, Message, Sampling
 from pipeline.rows import instance_row, repository_row
@@ -68,10 +69,12 @@ def fill(data: Path, tasks: Iterable[EvaluatedTask], selected: bool = True) -> S
 class PlannedModel:
     """Begins each conversation about a plan with its next planned command, or fails; then it hands in."""
 
-    def __init__(self, plans: Mapping[str, Sequence[str | Exception]], details: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, plans: Mapping[str, Sequence[str | Exception]], details: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._plans = {name: list(plan) for name, plan in plans.items()}
         self.name = "planned"
-        self.details = dict(details or {"weights": "sha256:1"})
+        self.details = {"weights": "sha256:1", **details}
         self.seeds: list[int | None] = []
         """Of the first question of each conversation."""
 
