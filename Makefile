@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
 	bench-rollout bench-snapshots bench-scrubbing bench-crawl bench-file-harm chaos-rollout experiment-rollouts experiment-scoring \
-	roundtrip-harbor test-ray bench-ray
+	roundtrip-harbor test-ray bench-ray bench-sft
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -125,6 +125,13 @@ experiment-scoring:
 bench-file-harm:
 	infra/bootstrap.sh venv
 	.venv/bin/python -m tests.bench.file_harm $(ARGS)
+
+# Tokens a second of our fine-tuning beside trl's SFTTrainer, turn about; ARGS="--model FOLDER --tokens FOLDER" for real
+# ones. The last line is one JSON object.
+bench-sft:
+	infra/bootstrap.sh test
+	.venv/bin/python -m pip install --quiet --constraint requirements-dev.lock "trl>=1.16"
+	.venv/bin/python -m tests.bench.sft $(ARGS)
 
 # Admitted instances to Harbor's task folders, through Harbor's oracle and nop, and back, where `make peers` (as root)
 # made Harbor ready; ARGS="--data FOLDER --count N". The last line is one JSON object.

@@ -43,7 +43,7 @@ def load(base: Path, precision: Precision) -> PreTrainedModel:
     """
     if not (base / "config.json").is_file() or not any(base.glob(WEIGHTS)):
         raise ConfigurationError(f"{base} is no folder of weights: it lacks config.json or {WEIGHTS}")
-    disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model = AutoModelForCausalLM.from_pretrained(
             base, dtype=DTYPES[precision], local_files_only=True, trust_remote_code=False, use_safetensors=True

@@ -151,9 +151,9 @@ class ChatTokenizer:
         """
         turn = len(messages)
         asked = [*messages, {"role": "assistant", "content": ""}]
-        pieces = self.template.around(tuple(message["role"] for message in asked))
+        shape = self.template.around(tuple(message["role"] for message in asked))
         ids = array("i")
-        for run in self._read(self._spans(asked, pieces, frozenset({turn})), {}):
+        for run in self._read(self._spans(asked, shape, frozenset({turn})), {}):
             if run.target:
                 return ids, run.ids[0]
             ids.extend(run.ids)
