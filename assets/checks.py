@@ -69,6 +69,9 @@ MANIFEST = Promise("files_match_manifest", "Every file and every row of the vers
 READABLE = Promise("version_reads_back", "DuckDB and Arrow find the rows, splits and ids that the manifest tells of.")
 FIT = Promise("only_proven_rows_are_published", "Each row passed, by all its tests, and tells no solution.")
 HELD_OUT = Promise("some_rows_are_held_out", "The model was measured on repositories of owners it had not seen.")
+KEPT = Promise("model_reads_back", "Every file of the version is the one that was written.")
+TRAIN_ONLY = Promise("only_train_rows_are_learned", "No row of the splits validation and test was learned from.")
+LEARNED = Promise("loss_fell", "The loss of the last tenth of the steps is below that of the first.", blocking=False)
 
 STAGE = (COMPLETE, SCHEMA, UNIQUE, UPSTREAM_ROWS, YIELD)
 """Of every asset that writes a working table."""

@@ -20,6 +20,7 @@ from assets.gc import gc
 from assets.located import located, not_empty, open_located
 from assets.quality import quality
 from assets.report import report
+from assets.training_cli import models, train
 from assets.view import view
 
 if TYPE_CHECKING:
@@ -303,6 +304,8 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
 
 
 touchstone.add_command(report)
+touchstone.add_command(train)
+touchstone.add_command(models)
 touchstone.add_command(evaluate)
 touchstone.add_command(export)
 touchstone.add_command(quality)

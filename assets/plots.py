@@ -89,6 +89,21 @@ def write_rates_plot(lines: Mapping[str, Sequence[tuple[int, float, float, float
     figure.savefig(path, format="png", dpi=110, bbox_inches="tight")
 
 
+def loss_plot(training: Sequence[tuple[float, float]], validation: Sequence[tuple[float, float]]) -> dg.MetadataValue:
+    """Loss over steps, nats a token: a line for training, marks for each look at the validation rows."""
+    figure, axes = _figure(6, 2.8)
+    axes.plot([step for step, _ in training], [loss for _, loss in training], color=GOOD, label="training")
+    if validation:
+        axes.plot(
+            [step for step, _ in validation], [loss for _, loss in validation], "o-", color=OTHERS, label="validation"
+        )
+    axes.xaxis.set_major_locator(_whole_numbers())
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss (nats a token)")
+    axes.legend(frameon=False, labelcolor=INK)
+    return _inline(figure, "loss")
+
+
 def _bars(parts: Sequence[tuple[str, int]], name: str) -> dg.MetadataValue:
     figure, axes = _figure(6, 0.45 * len(parts) + 0.4)
     counts = [count for _, count in parts]

@@ -9,6 +9,8 @@ STREAMS = "touchstone/streams"
 COMMIT = "touchstone/commit"
 AGENTS = "touchstone/agents"
 MODEL = "touchstone/model"
+SNAPSHOT = "touchstone/snapshot"
+"""Of a run that a published version started, or that trains on another than the newest; `name@version`."""
 
 
 def run_tags(day: str, streams: str, *, agents: Sequence[str] = (), model: str | None = None) -> dict[str, str]:

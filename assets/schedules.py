@@ -8,11 +8,12 @@ from assets.partitions import range_tags
 from pipeline.batch import Retry
 
 _SCORE_MODEL = dg.AssetSelection.assets("score_model")
+_SFT_MODEL = dg.AssetSelection.assets("sft_model")
 
 main_job = dg.define_asset_job(
     "main",
-    # Another model means other scores: when there is one is for people to say.
-    selection=dg.AssetSelection.all() - _SCORE_MODEL,
+    # Another model means other scores, and training takes GPUs: when there is one is for people to say.
+    selection=dg.AssetSelection.all() - _SCORE_MODEL - _SFT_MODEL,
     description="Repositories to a snapshot of verified trajectories, for every stream of one crawl day.",
     executor_def=dg.in_process_executor,
 )
@@ -29,6 +30,13 @@ score_model_job = dg.define_asset_job(
     "train_score_model",
     selection=_SCORE_MODEL,
     description="A new model of the learned score, trained on all first builds there are.",
+    executor_def=dg.in_process_executor,
+)
+
+sft_model_job = dg.define_asset_job(
+    "train_sft_model",
+    selection=_SFT_MODEL,
+    description="A model fine-tuned on the newest published version, or on the one that the run's tag names.",
     executor_def=dg.in_process_executor,
 )
 

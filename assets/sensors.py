@@ -10,14 +10,13 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from assets.datasets import terminal_snapshot
 from assets.partitions import range_tags, today
 from assets.resources import WorkshopResource
+from assets.run_tags import SNAPSHOT
 from assets.schedules import main_job
 from pipeline.sources.listing import look
 from pipeline.types import LANGUAGES, content_id
 
 LISTINGS = "touchstone/listings"
 """Tag of a run that listing files started; their names."""
-SNAPSHOT = "touchstone/snapshot"
-"""Tag of a run that a published version started; `name@version`."""
 
 
 @dg.sensor(job=main_job, minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)

@@ -110,10 +110,16 @@ class ScoringConfig(ExplorationConfig):
 
 
 class TrainingConfig(Record):
-    """What follows the publication of a version."""
+    """What follows the publication of a version, and how a model is trained on it."""
 
     job: str = ""
     """A job that is started with each new version; empty for none."""
+    sft: Path | None = None
+    """File with a table [sft], relative to the configuration file: how the asset sft_model trains."""
+    model: str = Field(default="sft", pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    """Name of the versions that it gives."""
+    devices: int = Field(default=1, gt=0)
+    """GPUs of this machine that one training takes."""
 
 
 class Settings(Record):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import subprocess
 import sys
 import time
 import tomllib
@@ -20,6 +21,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TypedDict
 
+import torch
 from accelerate import PartialState
 from pydantic import ValidationError
 
@@ -43,7 +45,13 @@ TOKENS = "training/tokens"
 """Below the data folder; shared by all runs."""
 _OF_ROW = TrainedRow._fields[1:]
 """Columns of a row besides its id."""
+_TOLD = 4_000
+"""Characters of what a failed process printed."""
 _PACKAGES = ("torch", "transformers", "peft", "accelerate")
+
+
+class TrainingFailed(PipelineError):
+    """A process that trained ended with an error. The text holds the end of what it printed."""
 
 
 class Figures(TypedDict):
@@ -200,10 +208,38 @@ def _figures(packing: Packing, learned: Learned, run: Run) -> Figures:
     }
 
 
-def command(config: Path, data: Path, snapshot: str, name: str, processes: int) -> list[str]:
-    """What starts the same training on several GPUs of this machine."""
-    start = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(processes), "--module"]
-    return [*start, "training.launch", str(config), "--data", str(data), "--snapshot", snapshot, "--name", name]
+def fine_tune_on(
+    devices: int,
+    file: Path,
+    data: Path,
+    snapshot: str,
+    name: str,
+    *,
+    code_commit: str | None = None,
+    on_step: OnStep = lambda done, of: None,
+) -> TrainedModel:
+    """`fine_tune` with the configuration in a file, on several devices of this machine or in this process.
+
+    Steps are told only in this process. Raises as `fine_tune`, and TrainingFailed when another process failed.
+    """
+    config = read_config(file)
+    # A process that sees several GPUs would spread batches over all of them.
+    if devices == 1 and torch.cuda.device_count() <= 1:
+        return fine_tune(config, data, snapshot, name, code_commit=code_commit, on_step=on_step)
+    told = command(file, data, snapshot, name, devices, code_commit)
+    ended = subprocess.run(told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    if ended.returncode != 0:
+        raise TrainingFailed(f"training on {devices} devices ended with {ended.returncode}: {ended.stdout[-_TOLD:]}")
+    return fine_tune(config, data, snapshot, name, code_commit=code_commit)  # it is there: nothing is trained
+
+
+def command(
+    config: Path, data: Path, snapshot: str, name: str, devices: int, code_commit: str | None = None
+) -> list[str]:
+    """What starts a process for each of some devices of this machine."""
+    start = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(devices), "--module"]
+    told = [str(config), "--data", str(data), "--snapshot", snapshot, "--name", name]
+    return [*start, "training.launch", *told, *(["--code-commit", code_commit] if code_commit else [])]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

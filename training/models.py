@@ -29,6 +29,7 @@ from pipeline.snapshots.reading import LATEST, NAME, VERSION
 from pipeline.types import Record
 from sandbox.locks import exclusive
 from training.model_card import card
+from training.run import METRICS, read_metrics
 from training.trained_on import TrainedRow, read_trained_on, write_trained_on
 
 MODELS = "models"
@@ -121,12 +122,17 @@ class TrainedModel:
         """The rows it was trained on."""
         return read_trained_on(self.folder)
 
-    def check(self) -> None:
-        """Raises ModelDamaged, naming the files that are not those of the version."""
+    def metrics(self) -> Iterator[dict[str, float]]:
+        """The logged steps, in order."""
+        return read_metrics(self.folder / METRICS)
+
+    def faults(self) -> list[str]:
+        """The files that are not those of the version; none when all is well."""
         paths = {name: self.folder / name for name in self.file.files}
-        bad = [name for name, path in paths.items() if not path.is_file() or file_sha256(path) != self.file.files[name]]
-        if bad:
-            raise ModelDamaged(f"{self.folder}: {', '.join(bad)} is not what was written")
+        wrong = [
+            name for name, path in paths.items() if not path.is_file() or file_sha256(path) != self.file.files[name]
+        ]
+        return [f"{self.folder}: {name} is not what was written" for name in wrong]
 
 
 def publish_model(
@@ -171,6 +177,12 @@ def models(data: Path, name: str) -> list[TrainedModel]:
     return [TrainedModel(path) for path in sorted(folder.iterdir()) if VERSION.fullmatch(path.name)]
 
 
+def model_names(data: Path) -> list[str]:
+    """Names that have versions, sorted."""
+    folder = data.resolve() / MODELS
+    return sorted(path.name for path in folder.iterdir() if models(data, path.name)) if folder.is_dir() else []
+
+
 def find_model(data: Path, reference: str) -> TrainedModel:
     """The version that NAME or NAME@VERSION names, its files being those that were written.
 
@@ -182,7 +194,8 @@ def find_model(data: Path, reference: str) -> TrainedModel:
     if found is None:
         known = ", ".join(one.file.version for one in present) or "no version"
         raise ConfigurationError(f"there is no model {reference!r}; {name!r} has {known}")
-    found.check()
+    if faults := found.faults():
+        raise ModelDamaged("; ".join(faults))
     return found
 
 

@@ -19,6 +19,7 @@ from pipeline.types import content_id
 
 RUNS = "training/runs"
 """Below the data folder."""
+METRICS = "metrics.jsonl"
 
 
 class Run:
@@ -42,7 +43,7 @@ class Run:
 
     @property
     def metrics_file(self) -> Path:
-        return self.folder / "metrics.jsonl"
+        return self.folder / METRICS
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Append a line; what is no number or not finite is left out, since JSON has no word for it."""
@@ -57,12 +58,17 @@ class Run:
             _replace(self.metrics_file, "".join(kept))
 
     def metrics(self) -> Iterator[dict[str, float]]:
-        """The lines in order; a last line that was cut by an end of the machine is passed over."""
-        if not self.metrics_file.exists():
-            return
-        for line in self.metrics_file.read_text(encoding="ascii").splitlines(keepends=True):
-            if line.endswith("\n"):
-                yield json.loads(line)
+        """The lines in order."""
+        return read_metrics(self.metrics_file)
+
+
+def read_metrics(file: Path) -> Iterator[dict[str, float]]:
+    """The lines of metrics.jsonl; a last line that was cut by an end of the machine is passed over."""
+    if not file.exists():
+        return
+    for line in file.read_text(encoding="ascii").splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield json.loads(line)
 
 
 def _replace(file: Path, text: str) -> None:

@@ -14,7 +14,8 @@ import pytest
 from assets.definitions import defs
 from assets.partitions import LANGUAGES, range_tags, today
 from assets.resources import WorkshopResource, open_workshop
-from assets.sensors import LISTINGS, SNAPSHOT, new_listings, snapshot_published
+from assets.run_tags import SNAPSHOT
+from assets.sensors import LISTINGS, new_listings, snapshot_published
 
 ONE = "https://hub.example/owner/one.git\n"
 TWO = "https://hub.example/owner/two.git go\n"
