@@ -2,8 +2,8 @@
 
     python -m training.launch CONFIG --data DATA --snapshot NAME@VERSION --name MODEL
 
-On several GPUs the same behind `accelerate launch`; `touchstone train` starts either. What is expensive is kept and
-found again: tokens by version and tokenizer, checkpoints by run.
+On several GPUs the same behind `torchrun`, for accelerate to divide; `touchstone train` starts either. What is
+expensive is kept and found again: tokens by version and tokenizer, checkpoints by run.
 
 Not here: how a method learns (training/methods).
 """
@@ -17,6 +17,8 @@ import sys
 import time
 import tomllib
 from collections.abc import Container, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TypedDict
@@ -28,12 +30,13 @@ from pydantic import ValidationError
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.exports.published import PublishedVersion, published, rows_of
 from pipeline.types import content_id
+from sandbox.locks import exclusive
 from training.backbone import weights_sha256
 from training.data import export_tokens
 from training.methods import sft
 from training.methods.sft import Learned, OnStep, SftConfig
 from training.models import Kind, TrainedModel, Training, models, publish_model
-from training.packing import Packing, pack_split
+from training.packing import Packing, Packs, pack_split
 from training.run import Run
 from training.token_files import read_rows
 from training.tokens import FILES, ChatTokenizer
@@ -103,81 +106,104 @@ def fine_tune(
     `data` is the data folder; `only` are ids of trajectories that alone are learned from. A run that was made already
     gives the version that it gave. Raises ConfigurationError, NothingToExport, SnapshotDamaged, ExportDamaged.
     """
-    processes = PartialState()
-    version = published(data, snapshot)
-    tokenizer = ChatTokenizer(config.base)
-    base_sha256 = weights_sha256(config.base)
-    with processes.main_process_first():  # the others find what it made
-        run = Run(data, _told(config, version, tokenizer, base_sha256, only))
-        if made := made_by(data, name, run):
-            return made
-        tokens = _tokens(data, version, tokenizer, config.max_tokens)
-        packs = pack_split(tokens, "train", config.max_tokens, run.folder / "packs/train", only)
-        validation = None
-        if "validation" in version.splits:
-            validation = pack_split(tokens, "validation", config.max_tokens, run.folder / "packs/validation")
-    start = time.monotonic()
-    learned = sft.train(config, packs, validation, run, on_step)
-    seconds = time.monotonic() - start
-    if processes.is_main_process:
-        tokenized = {row.trajectory_id for row in read_rows(tokens, "train")}
-        rows = list(_rows(version, tokenized if only is None else tokenized & only))
-        told = Training(
-            method="sft",
-            base=config.base.name,
-            base_sha256=base_sha256,
-            snapshot=version.reference,
-            snapshot_sha256=version.manifest.content_sha256,
-            rows=len(rows),
-            left_out=version.manifest.splits["train"] - len(rows),
-            tokenizer_id=tokenizer.tokenizer_id,
-            chat_template_sha256=tokenizer.template_sha256,
-            seconds=round(seconds, 1),
-            run=run.name,
-            config=config.model_dump(mode="json", exclude={"base"}),
-            code_commit=code_commit,
-            packages={name: version_of(name) for name in _PACKAGES},
-            **_figures(packs.packing, learned, run),
-        )
-        beside = [run.metrics_file, *(file for name in FILES if (file := config.base / name).is_file())]
-        kind: Kind = "weights" if config.lora is None else "adapter"
-        publish_model(data, name, learned.folder, kind, beside, rows, told)
-    processes.wait_for_everyone()
-    found = made_by(data, name, run)
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    task = _task(config, data, snapshot, only, processes.num_processes)
+    with task.run.alone() if processes.is_main_process else nullcontext():
+        with processes.main_process_first():  # the others find what it made
+            if made := _made(task, name):
+                return made
+            packs, validation = _packs(task)
+        start = time.monotonic()
+        learned = sft.train(config, packs, validation, task.run, on_step)
+        if processes.is_main_process:
+            _publish(task, name, learned, packs.packing, time.monotonic() - start, code_commit)
+        processes.wait_for_everyone()
+    found = _made(task, name)
     assert found is not None  # it was published above
     return found
 
 
-def made_by(data: Path, name: str, run: Run) -> TrainedModel | None:
-    """The version of a model that a run gave."""
-    return next((one for one in models(data, name) if one.file.training.run == run.name), None)
+@dataclass(frozen=True)
+class _Task:
+    """What a run is to do."""
+
+    config: SftConfig
+    data: Path
+    version: PublishedVersion
+    tokenizer: ChatTokenizer
+    base_sha256: str
+    run: Run
+    only: frozenset[str] | None
+
+    @property
+    def tokens(self) -> Path:
+        """The folder of the tokens of the version, which all runs share."""
+        key = (self.version.manifest.content_sha256, self.tokenizer.tokenizer_id, self.config.max_tokens)
+        return self.data / TOKENS / content_id("tokens", *key)
 
 
-def _told(
-    config: SftConfig,
-    version: PublishedVersion,
-    tokenizer: ChatTokenizer,
-    base_sha256: str,
-    only: frozenset[str] | None,
-) -> dict[str, object]:
-    """All that decides what comes of a run."""
-    return {
+def _task(config: SftConfig, data: Path, snapshot: str, only: frozenset[str] | None, processes: int) -> _Task:
+    """With the run that is named by all that decides what comes of it. Raises as `fine_tune`."""
+    version = published(data, snapshot)
+    version.chosen("train")
+    tokenizer = ChatTokenizer(config.base)
+    base_sha256 = weights_sha256(config.base)
+    told = {
         "method": "sft",
         "config": config.model_dump(mode="json", exclude={"base"}),
+        "processes": processes,
         "base_sha256": base_sha256,
         "tokenizer_id": tokenizer.tokenizer_id,
         "snapshot": version.reference,
         "snapshot_sha256": version.manifest.content_sha256,
         "only": None if only is None else content_id("rows", sorted(only)),
     }
+    return _Task(config, data, version, tokenizer, base_sha256, Run(data, told), only)
 
 
-def _tokens(data: Path, version: PublishedVersion, tokenizer: ChatTokenizer, max_tokens: int) -> Path:
-    named = content_id("tokens", version.manifest.content_sha256, tokenizer.tokenizer_id, max_tokens)
-    folder = data / TOKENS / named
-    if not folder.is_dir():
-        export_tokens(version, folder, tokenizer, max_tokens)
-    return folder
+def _made(task: _Task, name: str) -> TrainedModel | None:
+    """The version of a model that the run gave."""
+    return next((one for one in models(task.data, name) if one.file.training.run == task.run.name), None)
+
+
+def _packs(task: _Task) -> tuple[Packs, Packs | None]:
+    """Those of the split `train`, and of `validation` where the version has one."""
+    capacity, place = task.config.max_tokens, task.run.folder / "packs"
+    with exclusive(task.data.resolve() / "locks" / f"{task.tokens.name}.lock", "the tokens of a version"):
+        if not task.tokens.is_dir():
+            export_tokens(task.version, task.tokens, task.tokenizer, capacity)
+    packs = pack_split(task.tokens, "train", capacity, place / "train", task.only)
+    if "validation" not in task.version.splits:
+        return packs, None
+    return packs, pack_split(task.tokens, "validation", capacity, place / "validation")
+
+
+def _publish(
+    task: _Task, name: str, learned: Learned, packing: Packing, seconds: float, code_commit: str | None
+) -> None:
+    config, version = task.config, task.version
+    tokenized = {row.trajectory_id for row in read_rows(task.tokens, "train")}
+    rows = list(_rows(version, tokenized if task.only is None else tokenized & task.only))
+    told = Training(
+        method="sft",
+        base=config.base.name,
+        base_sha256=task.base_sha256,
+        snapshot=version.reference,
+        snapshot_sha256=version.manifest.content_sha256,
+        rows=len(rows),
+        left_out=version.manifest.splits["train"] - len(rows),
+        tokenizer_id=task.tokenizer.tokenizer_id,
+        chat_template_sha256=task.tokenizer.template_sha256,
+        seconds=round(seconds, 1),
+        run=task.run.name,
+        config=config.model_dump(mode="json", exclude={"base"}),
+        code_commit=code_commit,
+        packages={package: version_of(package) for package in _PACKAGES},
+        **_figures(packing, learned, task.run),
+    )
+    beside = [task.run.metrics_file, *(file for part in FILES if (file := config.base / part).is_file())]
+    kind: Kind = "weights" if config.lora is None else "adapter"
+    publish_model(task.data, name, learned.folder, kind, beside, rows, told)
 
 
 def _rows(version: PublishedVersion, learned: Container[str]) -> Iterator[TrainedRow]:
@@ -226,18 +252,31 @@ def fine_tune_on(
     # A process that sees several GPUs would spread batches over all of them.
     if devices == 1 and torch.cuda.device_count() <= 1:
         return fine_tune(config, data, snapshot, name, code_commit=code_commit, on_step=on_step)
+    task = _task(config, data, snapshot, None, devices)
+    if made := _made(task, name):
+        return made
     told = command(file, data, snapshot, name, devices, code_commit)
     ended = subprocess.run(told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     if ended.returncode != 0:
         raise TrainingFailed(f"training on {devices} devices ended with {ended.returncode}: {ended.stdout[-_TOLD:]}")
-    return fine_tune(config, data, snapshot, name, code_commit=code_commit)  # it is there: nothing is trained
+    found = _made(task, name)
+    assert found is not None  # its processes ended well
+    return found
 
 
 def command(
     config: Path, data: Path, snapshot: str, name: str, devices: int, code_commit: str | None = None
 ) -> list[str]:
     """What starts a process for each of some devices of this machine."""
-    start = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(devices), "--module"]
+    start = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(devices),
+        "--module",
+    ]
     told = [str(config), "--data", str(data), "--snapshot", snapshot, "--name", name]
     return [*start, "training.launch", *told, *(["--code-commit", code_commit] if code_commit else [])]
 

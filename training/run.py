@@ -12,10 +12,12 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import content_id
+from sandbox.locks import exclusive
 
 RUNS = "training/runs"
 """Below the data folder."""
@@ -36,6 +38,10 @@ class Run:
             _replace(file, text)
         elif file.read_text(encoding="utf-8") != text:
             raise ConfigurationError(f"{file} is not what this run was told; remove {self.folder}")
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else works on the run inside of this; who wants to waits."""
+        return exclusive(self.folder / "lock", f"training run {self.name}")
 
     @property
     def checkpoints(self) -> Path:

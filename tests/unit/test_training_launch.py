@@ -148,10 +148,10 @@ def test_a_mistake_in_the_settings_names_file_and_setting(tmp_path: Path, text: 
         read_config(tmp_path / "sft.toml")
 
 
-def test_several_devices_are_started_by_accelerate() -> None:
+def test_several_devices_have_a_process_each() -> None:
     found = command(Path("sft.toml"), Path("data"), "terminal@v0001", "sft", 8)
-    assert found[1:6] == ["-m", "accelerate.commands.launch", "--num_processes", "8", "--module"]
-    assert found[6:] == [
+    assert found[1:7] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "8", "--module"]
+    assert found[7:] == [
         "training.launch",
         "sft.toml",
         "--data",

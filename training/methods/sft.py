@@ -200,6 +200,7 @@ def _arguments(config: SftConfig, packs: int, validated: bool, run: Run) -> Trai
         activation_checkpointing_kwargs={"use_reentrant": False},
         fsdp=config.fsdp,  # type: ignore[arg-type]  # a flag by its documentation
         fsdp_config={"version": 2, "activation_checkpointing": config.gradient_checkpointing} if config.fsdp else None,
+        ddp_find_unused_parameters=False,
         seed=config.seed,
         data_seed=config.seed,
         logging_steps=1,
