@@ -1,0 +1,293 @@
+"""Whether a training fits the GPUs it is meant for, found out without weights and without GPUs.
+
+    python -m training.sharding CONFIG …
+
+A configuration has the tables [model] (the fields of the model's config.json that shape it), [sft] (the settings of the
+training) and [machines]. The model is built by transformers on the device `meta`, its adapter by peft, and FSDP2 wraps
+it as accelerate does: each decoder layer by itself, then what is left, over a process group of the right size that
+speaks to nobody. Parameters, gradients and optimizer states are then read from the shards of rank 0, which
+has the largest. Activations and the loss are an estimate, and what a CUDA process takes by itself is a flat share.
+Two things are taken for granted that a trainer has to be told: gradients are divided after each micro-batch, not after
+the last of a step (accelerate's `sync_each_batch`), and the loss keeps to `loss_tokens`.
+
+Not here: the training itself (training/methods/sft.py). No step of it is run, so nothing is said about time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from peft import LoraConfig, get_peft_model
+from pydantic import ConfigDict, Field, ValidationError, field_validator
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from pipeline.errors import ConfigurationError
+from pipeline.types import Record
+
+RESERVED = 0.1
+"""Share of a GPU's memory for CUDA itself, buffers of NCCL, and holes between blocks."""
+_DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+_MASTER = 4
+"""Bytes of a number of what is learned: in every precision its weights, gradients and the two states of AdamW have
+32 bits."""
+_SHARDS = "fsdp, more GPUs, or lora"
+_SHORTER = "fewer max_tokens, or a smaller micro_batch"
+_REMEDIES = {
+    "parameter": _SHARDS,
+    "gradient": _SHARDS,
+    "optimizer": _SHARDS,
+    "gathered": "lora",
+    "activation": f"gradient_checkpointing, {_SHORTER}",
+    "layer": _SHORTER,
+    "loss": f"loss_tokens, which has the loss computed in parts, {_SHORTER}",
+}
+"""What makes each figure smaller."""
+
+log = logging.getLogger(__name__)
+
+
+class Adapter(Record):
+    """The shape of a LoRA adapter. Other settings of one take no memory."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    rank: int = Field(default=16, gt=0)
+    targets: tuple[str, ...] = ("all-linear",)
+    """Names of layers; `all-linear` stands for every linear layer but the output's."""
+
+
+class Load(Record):
+    """What of the table [sft] decides the memory."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    max_tokens: int = Field(gt=0)
+    micro_batch: int = Field(default=1, gt=0)
+    precision: Literal["bf16", "fp32"] = "bf16"
+    gradient_checkpointing: bool = True
+    fsdp: bool = False
+    """Without it every GPU holds the whole model."""
+    lora: Adapter | None = Adapter()
+    """None, or false in a file, for full weights."""
+
+    @field_validator("lora", mode="before")
+    @classmethod
+    def _full(cls, told: object) -> object:
+        return None if told is False else told
+
+
+class Machines(Record):
+    """The GPUs, all alike."""
+
+    gpus: int = Field(gt=0)
+    memory_gb: int = Field(gt=0)
+    """Of one, in GiB."""
+    loss_tokens: int | None = Field(default=None, gt=0)
+    """Tokens whose logits are held at once, which the loss has to keep to; None for all of a micro-batch."""
+
+
+class Setup(Record):
+    """A configuration file."""
+
+    model: Mapping[str, object]
+    sft: Load
+    machines: Machines
+
+
+class ShardingPlan(Record):
+    """Memory of the GPU that holds most. All but the first three are bytes."""
+
+    world_size: int
+    parameters: int
+    trainable: int
+    parameter_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    gathered_bytes: int
+    """Of the layers that are whole at one time: what belongs to no layer, this layer and the next one; and of their
+    gradients before they are divided."""
+    activation_bytes: int
+    """Estimate: the inputs of all layers, without gradient checkpointing the inside of all."""
+    layer_bytes: int
+    """Estimate: the inside of a layer that is computed again. It and the loss are never held together."""
+    loss_bytes: int
+    """Estimate: logits and their gradients, in the precision and in 32 bits."""
+
+    @property
+    def total_bytes(self) -> int:
+        lasting = self.parameter_bytes + self.gradient_bytes + self.optimizer_bytes
+        return lasting + self.gathered_bytes + self.activation_bytes + max(self.layer_bytes, self.loss_bytes)
+
+
+def read_setup(file: Path) -> Setup:
+    """The configuration in a TOML file. Raises ConfigurationError that names the file and the setting."""
+    try:
+        return Setup.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        faults = error.errors() if isinstance(error, ValidationError) else ()
+        texts = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
+        raise ConfigurationError(f"{file}: {'; '.join(texts)}") from error
+
+
+def plan(model: Path | Mapping[str, object], load: Load, machines: Machines) -> ShardingPlan:
+    """What one of the GPUs has to hold. `model` is a folder with config.json, or its fields.
+
+    Raises ConfigurationError for a model or targets that are not known. Not to be called where a process group is.
+    """
+    config = _config(model)
+    inside = _inside(config, load)
+    inputs = _bytes(load, config.num_hidden_layers * config.hidden_size)
+    world = machines.gpus if load.fsdp else 1
+    built = _built(config, load)
+    with _silent_group(world) as mesh:
+        _shard(built, load.precision, mesh)
+        sizes = [(name, one.numel(), one.requires_grad, _local_bytes(one)) for name, one in built.named_parameters()]
+    learned = sum(size for _, _, learns, size in sizes if learns)
+    return ShardingPlan(
+        world_size=world,
+        parameters=sum(count for _, count, _, _ in sizes),
+        trainable=sum(count for _, count, learns, _ in sizes if learns),
+        parameter_bytes=sum(size for *_, size in sizes),
+        gradient_bytes=learned,
+        optimizer_bytes=2 * learned,
+        gathered_bytes=_gathered(built, load.precision) if world > 1 else 0,
+        activation_bytes=inputs if load.gradient_checkpointing else config.num_hidden_layers * inside,
+        layer_bytes=inside if load.gradient_checkpointing else 0,
+        loss_bytes=_loss(config, load, machines),
+    )
+
+
+def check(made: ShardingPlan, machines: Machines) -> None:
+    """Raises ConfigurationError when the plan does not fit one GPU, with its figures and what would help."""
+    room = int(machines.memory_gb * 2**30 * (1 - RESERVED))
+    if made.total_bytes <= room:
+        return
+    parts = {name: getattr(made, f"{name}_bytes") for name in _REMEDIES}
+    largest = max(parts, key=lambda name: int(parts[name]))
+    told = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in parts.items())
+    raise ConfigurationError(
+        f"it needs {made.total_bytes / 2**30:.1f} GiB on each GPU, and of {machines.memory_gb} GiB {room / 2**30:.1f} "
+        f"can be used ({told}); what helps most: {_REMEDIES[largest]}"
+    )
+
+
+def _config(model: Path | Mapping[str, object]) -> PreTrainedConfig:
+    try:
+        if isinstance(model, Path):
+            found = AutoConfig.from_pretrained(model, local_files_only=True, trust_remote_code=False)
+        else:
+            told = dict(model)
+            found = AutoConfig.for_model(str(told.pop("model_type", "")), **told)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(f"model: {error}") from error
+    assert isinstance(found, PreTrainedConfig)
+    return found
+
+
+def _built(config: PreTrainedConfig, load: Load) -> torch.nn.Module:
+    """The model on `meta`: what is learned in 32 bits, what is frozen in the precision."""
+    dtype = torch.float32 if load.lora is None else _DTYPES[load.precision]
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
+        assert isinstance(model, PreTrainedModel)
+        if load.lora is None:
+            return model
+        targets = load.lora.targets[0] if len(load.lora.targets) == 1 else list(load.lora.targets)
+        told = LoraConfig(r=load.lora.rank, target_modules=targets, task_type="CAUSAL_LM")
+        try:
+            adapted = get_peft_model(model, told)
+        except ValueError as error:
+            raise ConfigurationError(f"lora.targets: {error}") from error
+    return adapted
+
+
+@contextmanager
+def _silent_group(world_size: int) -> Iterator[DeviceMesh]:
+    """A process group of that size, of which this process is rank 0 and there are no others."""
+    dist.init_process_group("fake", rank=0, world_size=world_size, store=FakeStore())
+    try:
+        yield init_device_mesh("cpu", (world_size,))
+    finally:
+        dist.destroy_process_group()
+
+
+def _shard(model: torch.nn.Module, precision: str, mesh: DeviceMesh) -> None:
+    policy = MixedPrecisionPolicy(param_dtype=_DTYPES[precision])
+    for layer in _layers(model):
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
+
+
+def _layers(model: torch.nn.Module) -> list[torch.nn.Module]:
+    names = getattr(model, "_no_split_modules", None) or ()
+    # Wrapping makes a class of its own, which has the former one below it.
+    return [one for one in model.modules() if any(kind.__name__ in names for kind in type(one).__mro__)]
+
+
+def _local_bytes(parameter: torch.nn.Parameter) -> int:
+    assert isinstance(parameter, DTensor)
+    local = parameter.to_local()
+    return local.numel() * local.element_size()
+
+
+def _gathered(model: torch.nn.Module, precision: str) -> int:
+    """Weights in the precision; gradients of what is learned in it, and once more in 32 bits to be added up."""
+    weight, gradient = _DTYPES[precision].itemsize, _DTYPES[precision].itemsize + _MASTER
+    layers = [list(layer.parameters()) for layer in _layers(model)]
+    held = {id(one) for layer in layers for one in layer}
+    rest = [one for one in model.parameters() if id(one) not in held]
+    largest = max(layers, key=lambda layer: sum(one.numel() for one in layer), default=[])
+    weights = sum(one.numel() for one in rest) + 2 * sum(one.numel() for one in largest)
+    learned = sum(one.numel() for one in (*rest, *largest) if one.requires_grad)
+    return weights * weight + learned * gradient
+
+
+def _bytes(load: Load, numbers: int) -> int:
+    """Of so many numbers for each token."""
+    return load.micro_batch * load.max_tokens * numbers * _DTYPES[load.precision].itemsize
+
+
+def _inside(config: PreTrainedConfig, load: Load) -> int:
+    """One layer, for an attention that holds no matrix of all pairs (flash, or PyTorch's own on a GPU)."""
+    width = config.hidden_size
+    keys = config.num_key_value_heads * (getattr(config, "head_dim", None) or width // config.num_attention_heads)
+    # The two norms in 32 bits and after, queries and keys before and after they are turned, values, the inputs of the
+    # projections; of the MLP the gate before and after, the other half, the product, and two gradients.
+    return _bytes(load, 11 * width + 3 * keys + 6 * config.intermediate_size)
+
+
+def _loss(config: PreTrainedConfig, load: Load, machines: Machines) -> int:
+    tokens = min(load.micro_batch * load.max_tokens, machines.loss_tokens or load.micro_batch * load.max_tokens)
+    vocabulary: int = config.vocab_size
+    return tokens * vocabulary * 2 * (_DTYPES[load.precision].itemsize + _MASTER)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Plan each configuration named on the command line, a line of JSON each; stop at one that does not fit."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    parser = argparse.ArgumentParser(prog="python -m training.sharding", description="Does a training fit its GPUs?")
+    parser.add_argument("configs", type=Path, nargs="+", help="TOML files with the tables model, sft and machines")
+    for file in parser.parse_args(arguments).configs:
+        try:
+            setup = read_setup(file)
+            made = plan(setup.model, setup.sft, setup.machines)
+            log.info("%s", made.model_dump_json())
+            check(made, setup.machines)
+        except ConfigurationError as error:
+            parser.exit(2, f"{file}: {error}\n")
+
+
+if __name__ == "__main__":
+    main()
