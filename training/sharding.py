@@ -2,11 +2,10 @@
 
     python -m training.sharding CONFIG …
 
-A configuration has the tables [model] (the fields of the model's config.json that shape it), [sft] (the settings of the
-training) and [machines]. The model is built by transformers on the device `meta`, its adapter by peft, and FSDP2 wraps
-it as accelerate does: each decoder layer by itself, then what is left, over a process group of the right size that
-speaks to nobody. Parameters, gradients and optimizer states are then read from the shards of rank 0, which
-has the largest. Activations and the loss are an estimate, and what a CUDA process takes by itself is a flat share.
+The model of a configuration (training/setups.py) is built by transformers on the device `meta`, its adapter by peft,
+and FSDP2 wraps it as accelerate does: each decoder layer by itself, then what is left, over a process group of the
+right size that speaks to nobody. Parameters, gradients and optimizer states are then read from the shards of rank 0,
+which has the largest. Activations and the loss are an estimate; what a CUDA process takes by itself is a flat share.
 Two things are taken for granted that a trainer has to be told: gradients are divided after each micro-batch, not after
 the last of a step (accelerate's `sync_each_batch`), and the loss keeps to `loss_tokens`.
 
@@ -17,16 +16,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import torch
 import torch.distributed as dist
 from peft import LoraConfig, get_peft_model
-from pydantic import ConfigDict, Field, ValidationError, field_validator
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -35,6 +31,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import Record
+from training.setups import Machines, Sft, read_setup
 
 RESERVED = 0.1
 """Share of a GPU's memory for CUDA itself, buffers of NCCL, and holes between blocks."""
@@ -56,54 +53,6 @@ _REMEDIES = {
 """What makes each figure smaller."""
 
 log = logging.getLogger(__name__)
-
-
-class Adapter(Record):
-    """The shape of a LoRA adapter. Other settings of one take no memory."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    rank: int = Field(default=16, gt=0)
-    targets: tuple[str, ...] = ("all-linear",)
-    """Names of layers; `all-linear` stands for every linear layer but the output's."""
-
-
-class Load(Record):
-    """What of the table [sft] decides the memory."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    max_tokens: int = Field(gt=0)
-    micro_batch: int = Field(default=1, gt=0)
-    precision: Literal["bf16", "fp32"] = "bf16"
-    gradient_checkpointing: bool = True
-    fsdp: bool = False
-    """Without it every GPU holds the whole model."""
-    lora: Adapter | None = Adapter()
-    """None, or false in a file, for full weights."""
-
-    @field_validator("lora", mode="before")
-    @classmethod
-    def _full(cls, told: object) -> object:
-        return None if told is False else told
-
-
-class Machines(Record):
-    """The GPUs, all alike."""
-
-    gpus: int = Field(gt=0)
-    memory_gb: int = Field(gt=0)
-    """Of one, in GiB."""
-    loss_tokens: int | None = Field(default=None, gt=0)
-    """Tokens whose logits are held at once, which the loss has to keep to; None for all of a micro-batch."""
-
-
-class Setup(Record):
-    """A configuration file."""
-
-    model: Mapping[str, object]
-    sft: Load
-    machines: Machines
 
 
 class ShardingPlan(Record):
@@ -131,17 +80,7 @@ class ShardingPlan(Record):
         return lasting + self.gathered_bytes + self.activation_bytes + max(self.layer_bytes, self.loss_bytes)
 
 
-def read_setup(file: Path) -> Setup:
-    """The configuration in a TOML file. Raises ConfigurationError that names the file and the setting."""
-    try:
-        return Setup.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        faults = error.errors() if isinstance(error, ValidationError) else ()
-        texts = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
-        raise ConfigurationError(f"{file}: {'; '.join(texts)}") from error
-
-
-def plan(model: Path | Mapping[str, object], load: Load, machines: Machines) -> ShardingPlan:
+def plan(model: Path | Mapping[str, object], load: Sft, machines: Machines) -> ShardingPlan:
     """What one of the GPUs has to hold. `model` is a folder with config.json, or its fields.
 
     Raises ConfigurationError for a model or targets that are not known. Not to be called where a process group is.
@@ -196,7 +135,7 @@ def _config(model: Path | Mapping[str, object]) -> PreTrainedConfig:
     return found
 
 
-def _built(config: PreTrainedConfig, load: Load) -> torch.nn.Module:
+def _built(config: PreTrainedConfig, load: Sft) -> torch.nn.Module:
     """The model on `meta`: what is learned in 32 bits, what is frozen in the precision."""
     dtype = torch.float32 if load.lora is None else _DTYPES[load.precision]
     with torch.device("meta"):
@@ -254,12 +193,12 @@ def _gathered(model: torch.nn.Module, precision: str) -> int:
     return weights * weight + learned * gradient
 
 
-def _bytes(load: Load, numbers: int) -> int:
+def _bytes(load: Sft, numbers: int) -> int:
     """Of so many numbers for each token."""
     return load.micro_batch * load.max_tokens * numbers * _DTYPES[load.precision].itemsize
 
 
-def _inside(config: PreTrainedConfig, load: Load) -> int:
+def _inside(config: PreTrainedConfig, load: Sft) -> int:
     """One layer, for an attention that holds no matrix of all pairs (flash, or PyTorch's own on a GPU)."""
     width = config.hidden_size
     keys = config.num_key_value_heads * (getattr(config, "head_dim", None) or width // config.num_attention_heads)
@@ -268,7 +207,7 @@ def _inside(config: PreTrainedConfig, load: Load) -> int:
     return _bytes(load, 11 * width + 3 * keys + 6 * config.intermediate_size)
 
 
-def _loss(config: PreTrainedConfig, load: Load, machines: Machines) -> int:
+def _loss(config: PreTrainedConfig, load: Sft, machines: Machines) -> int:
     tokens = min(load.micro_batch * load.max_tokens, machines.loss_tokens or load.micro_batch * load.max_tokens)
     vocabulary: int = config.vocab_size
     return tokens * vocabulary * 2 * (_DTYPES[load.precision].itemsize + _MASTER)

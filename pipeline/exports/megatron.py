@@ -2,7 +2,8 @@
 
 A text is the conversation in ChatML, with no system prompt that the row has not. Document n of what the tool makes is
 line n, whose id is line n of SPLIT.ids.txt: the tool keeps nothing but the texts. In a text a message that holds the
-marks of ChatML could not be told from two messages, so that row is refused. Megatron's own SFT data set reads messages.
+marks of ChatML could not be told from two messages, so that row is refused. What the tool makes is learned whole, and
+observations with it; training/megatron.py makes of these texts what Megatron's own SFT learns the assistant's part of.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def qwen(folder: Path) -> Family:
     """Bytes in pairs, composed accents, a system prompt that the template adds, results of tools in one turn."""
     ranks = _ranks()
     fields = tokenizer(ranks)
-    _write(folder, fields, CHAT_TEMPLATE, "<|im_end|>")
+    _write(folder, fields, CHAT_TEMPLATE, "<|im_end|>", pad="<|endoftext|>")
     return Family(folder, "<|im_end|>", _with_control(ranks, fields))
 
 
@@ -158,8 +158,10 @@ def _begins_with(name: str, number: int) -> dict[str, object]:
     return {"type": "TemplateProcessing", "single": first, "pair": first, "special_tokens": known}
 
 
-def _write(folder: Path, fields: Mapping[str, object], template: str, end: str, bos: str | None = None) -> None:
+def _write(
+    folder: Path, fields: Mapping[str, object], template: str, end: str, bos: str | None = None, pad: str | None = None
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps(fields), encoding="utf-8")
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": bos, "eos_token": end}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": bos, "eos_token": end, "pad_token": pad}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": template}), encoding="utf-8")

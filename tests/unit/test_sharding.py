@@ -12,7 +12,8 @@ import torch.distributed as dist
 
 from pipeline.errors import ConfigurationError
 from training import sharding
-from training.sharding import Adapter, Load, Machines, check, main, plan, read_setup
+from training.setups import Adapter, Machines, Sft, read_setup
+from training.sharding import check, main, plan
 
 CONFIGS = Path(sharding.__file__).parent / "configs"
 PARAMETERS = {"7b": 7_615_616_512, "14b": 14_770_033_664, "32b": 32_763_876_352}
@@ -32,22 +33,14 @@ TINY_PARAMETERS = 2 * LAYER + 2 * 512 * 64 + 64
 EIGHT = Machines(gpus=8, memory_gb=80)
 
 
-def load(**changed: object) -> Load:
-    return Load.model_validate({"max_tokens": 128, "fsdp": True, "lora": False} | changed)
-
-
-def full_weights_of_32b(folder: Path) -> Path:
-    text = (CONFIGS / "qwen2.5-coder-32b.toml").read_text()
-    head, _, rest = text.partition("\n[sft.lora]")
-    file = folder / "full.toml"
-    file.write_text(f"{head}lora = false\n\n[machines]{rest.partition('[machines]')[2]}")
-    return file
+def load(**changed: object) -> Sft:
+    return Sft.model_validate({"base": "x", "max_tokens": 128, "fsdp": True, "lora": False} | changed)
 
 
 def test_the_configurations_fit_and_full_weights_of_32b_on_16_gpus_do_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = [*(CONFIGS / f"qwen2.5-coder-{size}.toml" for size in PARAMETERS), full_weights_of_32b(tmp_path)]
+    files = [CONFIGS / f"qwen2.5-coder-{name}.toml" for name in (*PARAMETERS, "32b-megatron")]
     with caplog.at_level("INFO", "training.sharding"), pytest.raises(SystemExit, match="2"):
         main([str(file) for file in files])
     plans = [json.loads(record.message) for record in caplog.records if record.name == "training.sharding"]
@@ -57,7 +50,7 @@ def test_the_configurations_fit_and_full_weights_of_32b_on_16_gpus_do_not(
     for full in (plans[0], plans[1], plans[3]):
         assert full["parameter_bytes"] == full["gradient_bytes"] == full["parameters"] * 4 // full["world_size"]
     said = capsys.readouterr().err
-    assert "full.toml: it needs 80.4 GiB on each GPU, and of 80 GiB 72.0 can be used" in said
+    assert "qwen2.5-coder-32b-megatron.toml: it needs 122.3 GiB on each GPU, and of 80 GiB 72.0 can be used" in said
     assert "what helps most" in said
 
 
@@ -88,7 +81,7 @@ def test_only_the_adapter_has_gradients_and_frozen_weights_have_the_precision() 
 
 
 def test_a_file_without_the_setting_has_the_adapter_that_the_training_has() -> None:
-    assert Load(max_tokens=128).lora == Adapter(rank=16, targets=("all-linear",))
+    assert Sft(base=Path("x")).lora == Adapter(rank=16, targets=("all-linear",))
 
 
 def test_the_loss_in_parts_holds_fewer_logits() -> None:
@@ -132,12 +125,12 @@ def test_a_folder_with_the_shape_of_a_model_will_do(tmp_path: Path) -> None:
 
 def test_a_mistake_in_a_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
-    file.write_text("[model]\n[sft]\nmax_tokens = 0\n[machines]\ngpus = 8\nmemory_gb = 80\n")
+    file.write_text("[model]\n[sft]\nbase = 'x'\nmax_tokens = 0\n[machines]\ngpus = 8\nmemory_gb = 80\n")
     with pytest.raises(ConfigurationError, match=r"bad\.toml: sft\.max_tokens"):
         read_setup(file)
 
 
-@pytest.mark.parametrize("size", PARAMETERS)
+@pytest.mark.parametrize("size", [*PARAMETERS, "32b-megatron"])
 def test_the_configurations_learn_from_long_windows_with_shards(size: str) -> None:
     told = tomllib.loads((CONFIGS / f"qwen2.5-coder-{size}.toml").read_text())
     assert told["sft"]["max_tokens"] == 32768
