@@ -5,7 +5,6 @@ Not here: tokens (training/tokens.py), what is learned (training/methods), where
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Literal
 
@@ -17,13 +16,11 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.errors import ConfigurationError
-from pipeline.snapshots.manifest import file_sha256
 from pipeline.types import Record
+from training.weight_files import WEIGHTS
 
 Precision = Literal["bf16", "fp32"]
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-WEIGHTS = "*.safetensors"
-"""Files of weights; others, which run code when they are read, are not taken."""
 
 
 class LoraConfig(Record):
@@ -77,9 +74,3 @@ def parameters(model: torch.nn.Module) -> tuple[int, int]:
     """(all, trainable) parameters."""
     every = [(one.numel(), one.requires_grad) for one in model.parameters()]
     return sum(size for size, _ in every), sum(size for size, learns in every if learns)
-
-
-def weights_sha256(folder: Path) -> str:
-    """Of the weights of a folder: of the names and hashes of its files and of what shapes the model."""
-    files = sorted([*folder.glob(WEIGHTS), *folder.glob("config.json"), *folder.glob("adapter_config.json")])
-    return hashlib.sha256("".join(f"{file.name} {file_sha256(file)}\n" for file in files).encode()).hexdigest()

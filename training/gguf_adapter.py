@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pipeline.errors import ConfigurationError
-from training.weight_files import adapter_sha256
+from training.weight_files import ADAPTER, weights_sha256
 
 ARCHITECTURES = ("qwen2", "llama")
 """model_type of the base weights' config.json, and llama.cpp's name of it."""
@@ -50,12 +50,11 @@ Matrix = NDArray[np.float32]
 
 
 def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
-    """Write the adapter of a folder, trained on the weights in folder `base`; the sha256 of the adapter's own files.
+    """Write the adapter of a folder, trained on the weights in folder `base`; the adapter's sha256 (weight_files.py).
 
     Raises ConfigurationError for another architecture, for an adapter that such a file cannot carry, and when `file` is
     there.
     """
-    sha256 = adapter_sha256(adapter)
     config, settings = _json(base / "config.json"), _json(adapter / "adapter_config.json")
     architecture = str(config.get("model_type"))
     if architecture not in ARCHITECTURES:
@@ -70,6 +69,7 @@ def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
                 "the merged weights"
             )
     tensors = list(_tensors(adapter, architecture, config))
+    sha256 = weights_sha256(adapter)
     if file.exists():
         raise ConfigurationError(f"{file} is there already; name a file that is not there yet")
     part = file.with_name(f".{file.name}.part")
@@ -85,9 +85,9 @@ def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
 
 def _tensors(adapter: Path, architecture: str, config: Mapping[str, object]) -> Iterator[tuple[str, Matrix]]:
     try:
-        found = load_file(adapter / "adapter_model.safetensors")
+        found = load_file(adapter / ADAPTER)
     except (OSError, SafetensorError) as error:
-        raise ConfigurationError(f"{adapter}: adapter_model.safetensors cannot be read ({error})") from error
+        raise ConfigurationError(f"{adapter / ADAPTER} cannot be read ({error})") from error
     for key in sorted(found):
         match = _KEY.fullmatch(key)
         name = _NAMES.get(match[2]) if match else None

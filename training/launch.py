@@ -31,7 +31,6 @@ from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.exports.published import PublishedVersion, published, rows_of
 from pipeline.types import content_id
 from sandbox.locks import exclusive
-from training.backbone import weights_sha256
 from training.data import export_tokens
 from training.methods import sft
 from training.methods.sft import Learned, OnStep, SftConfig
@@ -41,6 +40,7 @@ from training.run import Run
 from training.token_files import read_rows
 from training.tokens import FILES, ChatTokenizer
 from training.trained_on import TrainedRow
+from training.weight_files import weights_sha256
 
 log = logging.getLogger(__name__)
 

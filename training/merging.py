@@ -53,7 +53,7 @@ def merge(base: Path, adapter: Path, folder: Path, tokenizer: Path | None = None
     given = torch.tensor([ids.tolist()])
     with new_folder(folder) as part:
         dtype = transformers.AutoConfig.from_pretrained(base, local_files_only=True).dtype or torch.float32
-        model = load(base, adapter, torch.float32)
+        model = load(base, adapter)
         assert isinstance(model, PeftModel)
         expected = _logits(model, given)
         # Safe: weights that stop being numbers are an error and no file.
@@ -68,7 +68,7 @@ def merge(base: Path, adapter: Path, folder: Path, tokenizer: Path | None = None
         for name in TOKENIZER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, part / name)
-        written = load(part, dtype=torch.float32)
+        written = load(part)
         _check_written(written, merged)
         difference = _difference(_logits(written, given), expected)
     log.info("%s: %s moved the logits by %.2g standard deviations at most", folder, dtype, difference)

@@ -50,7 +50,7 @@ class Training(Record):
     base: str
     """Name of the folder of the weights that it began with."""
     base_sha256: str
-    """See training/backbone.py, weights_sha256."""
+    """See training/weight_files.py."""
     snapshot: str
     """`NAME@VERSION`."""
     snapshot_sha256: str

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from pipeline.errors import ConfigurationError
 from tests.unit.tiny_models import tiny_adapter, tiny_model
 from training.gguf_adapter import write_gguf_adapter
-from training.weight_files import adapter_sha256
+from training.weight_files import weights_sha256
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def written(base: Path, adapter: Path, file: Path) -> tuple[gguf.GGUFReader, dict[str, np.ndarray]]:
     sha256 = write_gguf_adapter(base, adapter, file)
     reader = gguf.GGUFReader(file)
-    assert reader.fields["touchstone.adapter_sha256"].contents() == sha256 == adapter_sha256(adapter)
+    assert reader.fields["touchstone.adapter_sha256"].contents() == sha256 == weights_sha256(adapter)
     return reader, {tensor.name: tensor.data for tensor in reader.tensors}
 
 

@@ -112,7 +112,7 @@ def test_a_turn_ends_with_the_token_that_training_ends_it_with(base: Path) -> No
     tokenizer = ChatTokenizer(base)
     end = tokenizer.prompt([{"role": "user", "content": "list us"}])[1]
     assert tokenizer.text_of([end]) == "<|im_end|>"
-    loaded = load(base, None, torch.float32)
+    loaded = load(base)
     free = FREE.model_copy(update={"temperature": 3.0, "max_tokens": 200})
     model = TransformersModel(loaded, tokenizer, "tiny", CONTEXT, {})
     answers = (model.complete(ASK, free.model_copy(update={"seed": seed})) for seed in range(60))
@@ -143,7 +143,7 @@ def test_an_adapter_changes_the_text_and_the_details(base: Path, adapter: Path, 
 
 
 def test_a_model_that_learns_goes_on_learning_after_an_answer(base: Path) -> None:
-    loaded = load(base, None, torch.float32).train()
+    loaded = load(base).train()
     model = TransformersModel(loaded, ChatTokenizer(base), "tiny", CONTEXT, {})
     before = model.complete(ASK, GREEDY)
     assert loaded.training
@@ -154,7 +154,7 @@ def test_a_model_that_learns_goes_on_learning_after_an_answer(base: Path) -> Non
 
 
 def test_weights_that_are_no_numbers_are_a_fault_and_no_answer(base: Path) -> None:
-    loaded = load(base, None, torch.float32)
+    loaded = load(base)
     with torch.no_grad():
         next(loaded.parameters()).fill_(float("nan"))
     model = TransformersModel(loaded, ChatTokenizer(base), "tiny", CONTEXT, {})
@@ -162,14 +162,14 @@ def test_weights_that_are_no_numbers_are_a_fault_and_no_answer(base: Path) -> No
         model.complete(ASK, FREE)
 
 
-def test_folders_that_hold_no_model_are_named(base: Path, adapter: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="has no weights"):
-        open_model("x", tmp_path)
-    with pytest.raises(ConfigurationError, match=r"is no adapter: adapter_config\.json is missing"):
-        open_model("x", base, tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"none")
+def test_folders_that_hold_no_model_are_named(base: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"tokenizer\.json cannot be read"):
         open_model("x", tmp_path)
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+        open_model("x", tmp_path, tokenizer=base)
+    with pytest.raises(ConfigurationError, match=r"cannot be loaded: .*adapter_config"):
+        open_model("x", base, tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"none")
     (tmp_path / "config.json").write_bytes((base / "config.json").read_bytes())
     with pytest.raises(ConfigurationError, match="cannot be loaded"):
         open_model("x", tmp_path, tokenizer=base)
