@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 @click.option(
     "--model",
     "trained_model",
-    metavar="NAME@VERSION",
+    metavar="NAME[@VERSION]",
     callback=not_empty,
-    help="The version of data/models that answers: what it was trained on is left out.",
+    help="The version of models/ that is evaluated: what it was trained on is left out.",
+)
+@click.option(
+    "--base",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --model: weights of its adapter, to answer in this process (default: whoever [model] names answers).",
 )
 @click.option(
     "--local-model",
@@ -61,6 +66,7 @@ def evaluate(
     max_steps: int | None,
     temperature: float | None,
     trained_model: str | None,
+    base: Path | None,
     local_model: str | None,
     shown: str | None,
     pair: tuple[str, str] | None,
@@ -71,6 +77,8 @@ def evaluate(
     Results lie in evaluations/NAME of the data folder, which is never published or trained on. Benchmarks are told
     apart and never averaged.
     """
+    if base is not None and (trained_model is None or local_model is not None):
+        raise click.UsageError("--base goes with --model, and says who answers: leave --local-model out")
     workshop = open_located(data, config)
     if pair is not None:
         _compare(workshop, pair, as_json=as_json)
@@ -83,7 +91,7 @@ def evaluate(
 
         selection = _selection(split, families, source, listed, limit)
         chosen = config_of(workshop, agent, runs, temperature, max_steps)
-        policy = policy_of(workshop, trained_model, _local(local_model))
+        policy = policy_of(workshop, trained_model, base, _local(local_model))
         shown = name or name_of(policy, chosen, selection)
         with ProgressBars(Console(stderr=as_json, log_path=False)):
             run_evaluation(workshop, shown, selection, policy, chosen)

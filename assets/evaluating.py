@@ -6,15 +6,12 @@ from pathlib import Path
 from assets.attempting import AttemptsResource
 from assets.resources import Workshop, code_commit
 from pipeline.errors import ConfigurationError
+from pipeline.llm.protocol import ChatModel
 from pipeline.stages.options import Options
 from training.evaluate import EvaluationConfig, Policy, evaluate
 from training.evaluation_folder import EvaluationFolder
 from training.evaluation_tasks import Selection, chosen_tasks
-from training.trained_on import read_trained_on
-
-MODELS = "models"
-"""Folder of the data folder that keeps the models that were trained here, NAME/VERSION."""
-_REFERENCE = re.compile(r"([A-Za-z0-9][\w.-]*)@(v[0-9]+)")
+from training.models import find_model
 
 
 def run_evaluation(
@@ -40,17 +37,28 @@ def config_of(
     return EvaluationConfig.model_validate(told | {"budgets": budgets | {"max_steps": max_steps or usual.max_steps}})
 
 
-def policy_of(workshop: Workshop, trained_model: str | None, local_model: str | None) -> Policy:
+def policy_of(workshop: Workshop, trained_model: str | None, base: Path | None, local_model: str | None) -> Policy:
     """The model that answers, and what it was trained on where `trained_model` names a version of ours.
 
-    Raises ConfigurationError where there is no model, and for a version that is not there.
+    With `base` the version answers in this process, on those weights; else a server or a local model does, which is
+    taken at its word. Raises ConfigurationError where there is no model, and for a version that is not there;
+    ModelDamaged.
     """
+    if trained_model is None:
+        return Policy(_served(workshop, local_model))
+    version = find_model(workshop.data, trained_model)
+    if base is None:
+        return Policy(_served(workshop, local_model), version.reference, list(version.trained_on()))
+    from training.evaluation_policy import answering  # torch and transformers take seconds
+
+    return Policy(answering(version, base), version.reference, list(version.trained_on()))
+
+
+def _served(workshop: Workshop, local_model: str | None) -> ChatModel:
     model = AttemptsResource(local_model=local_model or "").model(workshop)
     if model is None:
         raise ConfigurationError("an evaluation needs a model: name a server in [model], or give --local-model")
-    if trained_model is None:
-        return Policy(model)
-    return Policy(model, trained_model, list(read_trained_on(_folder_of(workshop.data, trained_model))))
+    return model
 
 
 def name_of(policy: Policy, config: EvaluationConfig, selection: Selection) -> str:
@@ -58,13 +66,3 @@ def name_of(policy: Policy, config: EvaluationConfig, selection: Selection) -> s
     asked = [selection.split, selection.source, *selection.families]
     words = [policy.trained_model or policy.model.name, config.agent, *(word for word in asked if word)]
     return re.sub(r"[^a-z0-9._]+", "-", "-".join(words).lower()).strip("-._")[:100]
-
-
-def _folder_of(data: Path, reference: str) -> Path:
-    found = _REFERENCE.fullmatch(reference)
-    if found is None:
-        raise ConfigurationError(f"--model {reference}: a trained model is named NAME@VERSION, e.g. sft@v0001")
-    folder = data / MODELS / found[1] / found[2]
-    if not folder.is_dir():
-        raise ConfigurationError(f"--model {reference}: there is no {folder}")
-    return folder

@@ -15,12 +15,12 @@ from assets.resources import open_workshop
 from pipeline.curation.splits import SplitConfig, split_of
 from pipeline.errors import ConfigurationError
 from tests.unit.recorded_evaluations import RIGHT, WRONG, PlannedModel, evaluated, fill, planned, run
+from tests.unit.test_models import ROW, published
 from training.evaluate import Policy
 from training.evaluation_compare import compare
 from training.evaluation_folder import EvaluationFolder
 from training.evaluation_report import evaluation_report
 from training.evaluation_tasks import EvaluatedTask, Selection, chosen_tasks
-from training.trained_on import TrainedRow, write_trained_on
 
 SPLITS = SplitConfig(repositories=0.5, families=0.5)
 IMPORTED = evaluated(planned("imported", family="games"), "tasks/some/imported", "tasks")
@@ -124,16 +124,18 @@ def test_an_evaluation_without_a_model_is_refused_and_the_remedy_named(options: 
 def test_an_evaluation_of_a_trained_model_reads_what_it_was_trained_on(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "touchstone.toml").write_text('[model]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "tiny"\n')
     workshop = open_workshop(config=tmp_path / "touchstone.toml", data=tmp_path / "data")
-    folder = tmp_path / "data" / "models" / "sft" / "v0001"
-    folder.mkdir(parents=True)
-    row = TrainedRow("traj-1", "task-1", "Text.", "own/tool", "file")
-    write_trained_on(folder, [row])
-    policy = policy_of(workshop, "sft@v0001", None)
-    assert (policy.trained_model, policy.trained, policy.model.name) == ("sft@v0001", [row], "tiny")
-    assert policy_of(workshop, None, None).trained is None
-    for wrong in ("sft@v0002", "sft", "../sft@v0001"):
-        with pytest.raises(ConfigurationError, match="--model"):
-            policy_of(workshop, wrong, None)
+    version = published(workshop.data)
+    policy = policy_of(workshop, "sft", None, None)
+    assert (policy.trained_model, policy.trained, policy.model.name) == (version.reference, [ROW], "tiny")
+    assert policy_of(workshop, None, None, None).trained is None
+    with pytest.raises(ConfigurationError, match="there is no model 'sft@v0002'"):
+        policy_of(workshop, "sft@v0002", None, None)
+
+
+def test_weights_are_named_for_an_adapter_of_ours_alone(options: list[str], tmp_path: Path) -> None:
+    for others in ([], ["--model", "sft", "--local-model", "smollm2"]):
+        end = command(options, "--base", str(tmp_path), *others)
+        assert end.exit_code == 2 and "--base goes with --model" in end.output
 
 
 def test_settings_are_those_of_rollouts_but_for_what_is_chosen(options: list[str], tmp_path: Path) -> None:
