@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 from pipeline.errors import ConfigurationError
-from training.backbone import weights_sha256
 from training.models import TrainedModel
 from training.policy import TransformersModel, open_model
+from training.weight_files import weights_sha256
 
 
 def answering(version: TrainedModel, base: Path) -> TransformersModel:

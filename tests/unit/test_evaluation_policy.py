@@ -10,11 +10,11 @@ from pipeline.errors import ConfigurationError
 from pipeline.llm.protocol import Message, Sampling
 from tests.unit.test_models import ROW, told
 from tests.unit.tiny_models import tiny_adapter, tiny_model
-from training.backbone import weights_sha256
 from training.evaluation_policy import answering
 from training.models import Kind, TrainedModel, publish_model
 from training.policy import open_model
 from training.tokens import FILES
+from training.weight_files import weights_sha256
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from training.backbone import LoraConfig
 from training.launch import TOKENS, command, fine_tune, main, read_config
 from training.methods.sft import SftConfig
 
+PROJECT = Path(__file__).resolve().parents[2]
 CONFIG = """
 [sft]
 base = "tiny"
@@ -130,6 +131,17 @@ def test_settings_are_read_and_paths_are_those_of_the_file(data: Path) -> None:
         precision="fp32",
         lora=LoraConfig(rank=2, alpha=4),
     )
+
+
+@pytest.mark.parametrize("size", ["7b", "14b", "32b"])
+def test_the_settings_that_come_with_the_project_are_read(size: str) -> None:
+    config = read_config(PROJECT / f"training/configs/qwen2.5-coder-{size}.toml")
+    assert (config.max_tokens, config.precision, config.fsdp) == (32768, "bf16", True)
+
+
+def test_false_stands_for_no_adapter(tmp_path: Path) -> None:
+    (tmp_path / "sft.toml").write_text("[sft]\nbase = 'x'\nlora = false\n")
+    assert read_config(tmp_path / "sft.toml").lora is None
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import (
@@ -67,7 +67,7 @@ class SftConfig(Record):
     gradient_accumulation: int = Field(default=8, gt=0)
     """Micro-batches of a step, on each device."""
     lora: LoraConfig | None = LoraConfig()
-    """None for full weights."""
+    """None, or `false` in a file, for full weights."""
     precision: Precision = "bf16"
     gradient_checkpointing: bool = True
     fsdp: bool = False
@@ -79,6 +79,11 @@ class SftConfig(Record):
     save_every: int = Field(default=50, gt=0)
     """Steps between two checkpoints, from which an ended run goes on; `eval_every` where there are validation rows."""
     seed: int = 0
+
+    @field_validator("lora", mode="before")
+    @classmethod
+    def _none(cls, lora: object) -> object:
+        return None if lora is False else lora  # TOML has no word for None
 
 
 OnStep = Callable[[int, int], None]
