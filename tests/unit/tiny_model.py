@@ -21,7 +21,7 @@ def tiny_model(folder: Path, seed: int = 0) -> Path:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=1024,
+        max_position_embeddings=8192,
         tie_word_embeddings=True,
     )
     Qwen2ForCausalLM(config).save_pretrained(folder)
