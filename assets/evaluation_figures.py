@@ -55,6 +55,8 @@ def report_remarks(found: "EvaluationReport") -> list[str]:
             f"{policy.budgets.max_steps} steps, {found.runs} runs"
         )
     ]
+    if not any("weights" in name for name in policy.details):
+        said.append("the server says nothing of its weights: others of that name would be taken for these")
     if few := [visible_text(one.benchmark) for one in found.benchmarks if one.instances < _FEW]:
         said.append(f"intervals over fewer than {_FEW} instances are too narrow: {', '.join(few)}")
     for one in found.benchmarks:

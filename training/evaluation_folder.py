@@ -88,7 +88,9 @@ class EvaluationFolder:
         """Raises ConfigurationError where there is none, and for one that cannot be read."""
         path = self.path / _FILE
         if not self.begun:
-            raise ConfigurationError(f"there is no evaluation {self.name!r}; `touchstone evaluate` makes one")
+            present = sorted(each.parent.name for each in self.path.parent.glob(f"*/{_FILE}"))
+            known = f"there are {', '.join(present)}" if present else "`touchstone evaluate` makes one"
+            raise ConfigurationError(f"there is no evaluation {self.name!r}; {known}")
         try:
             return Evaluation.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, ValidationError, UnicodeDecodeError) as error:

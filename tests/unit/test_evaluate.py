@@ -165,6 +165,9 @@ def test_a_name_is_that_of_a_folder(tmp_path: Path, name: str) -> None:
         EvaluationFolder(tmp_path, name)
 
 
-def test_an_evaluation_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no evaluation 'one'"):
+def test_an_evaluation_that_is_not_there_is_named_and_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no evaluation 'one'; `touchstone evaluate`"):
+        evaluation_report(EvaluationFolder(tmp_path, "one"))
+    run(tmp_path, [A], PlannedModel({"a": [RIGHT]}), name="two")
+    with pytest.raises(ConfigurationError, match="no evaluation 'one'; there are two"):
         evaluation_report(EvaluationFolder(tmp_path, "one"))

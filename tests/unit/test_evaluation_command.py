@@ -71,6 +71,9 @@ def test_families_sources_ids_and_a_limit_choose(tmp_path: Path) -> None:
 def test_near_copies_are_left_out_but_for_those_of_a_benchmark(tmp_path: Path) -> None:
     store = fill(tmp_path, [evaluated(planned("a")), IMPORTED], selected=False)
     assert ids(chosen_tasks(store, Selection(), SPLITS)) == {IMPORTED.instance_id}
+    kept_out = {"instance_id": IMPORTED.instance_id, "decision": "drop", "item_key": "x", "attempt": 1, "reason": ""}
+    store.append("contaminations", [kept_out], app_id="test", sequence=1)
+    assert ids(chosen_tasks(store, Selection(source="tasks"), SPLITS)) == {IMPORTED.instance_id}
 
 
 def command(options: list[str], *arguments: str) -> Result:
@@ -114,6 +117,11 @@ def test_remarks_say_what_is_not_known_and_what_is_not_counted(tmp_path: Path) -
     assert few == "intervals over fewer than 30 instances are too narrow: touchstone"
     assert "1 attempts have no result" in at_least and "pass@1 were 0.500" in at_least
     assert "not known here" in held
+    nameless = PlannedModel({"x": [RIGHT], "y": [RIGHT]})
+    nameless.details = {}
+    run(tmp_path, tasks, nameless, name="two")
+    (_, weights, *_) = report_remarks(evaluation_report(EvaluationFolder(tmp_path, "two")))
+    assert weights.startswith("the server says nothing of its weights")
 
 
 def test_an_evaluation_without_a_model_is_refused_and_the_remedy_named(options: list[str]) -> None:
