@@ -72,6 +72,9 @@ def completion(body: bytes, seconds: float) -> Completion:
     choice, usage = found.choices[0], found.usage or _Usage()
     finish = choice.finish_reason
     logprobs = choice.logprobs.content if choice.logprobs is not None else None
+    if logprobs and logprobs[0].id is not None and usage.completion_tokens not in {None, len(logprobs)}:
+        # llama.cpp leaves out tokens that are parts of one character: what is left is no answer that was given.
+        logprobs = None
     return Completion(
         text=clean_text(choice.message.content or ""),
         finish_reason="stop" if finish == "stop" else "length" if finish == "length" else "other",

@@ -203,6 +203,16 @@ def test_token_ids_and_probabilities_are_asked_for_and_kept(server: ChatServer, 
     assert (found.prompt_token_ids, found.completion_token_ids, found.logprobs) == ((1, 2), (7, 8), (-0.5,))
 
 
+@pytest.mark.parametrize(("counted", "kept"), [(2, (7, 8)), (None, (7, 8)), (4, None)])
+def test_token_ids_beside_the_probabilities_are_kept_only_where_none_is_left_out(
+    ask: Ask, counted: int | None, kept: tuple[int, ...] | None
+) -> None:
+    answered = choice(logprobs={"content": [{"id": 7, "logprob": -0.5}, {"id": 8, "logprob": -0.25}]})
+    found = ask(body(**answered, usage={"completion_tokens": counted}), sampling=Sampling(token_details=True))
+    assert found.completion_token_ids == kept
+    assert found.logprobs == (None if kept is None else (-0.5, -0.25))
+
+
 def test_a_server_that_gives_no_token_ids_is_fine(ask: Ask) -> None:
     found = ask(body(**choice(logprobs=None)), sampling=Sampling(token_details=True))
     assert (found.prompt_token_ids, found.completion_token_ids, found.logprobs) == (None, None, None)
