@@ -17,6 +17,7 @@ from pydantic import Field, SecretStr
 
 from assets.machines import machines_of
 from assets.run_launcher import stay_alive
+from assets.served_model import served_model
 from assets.settings import ScoringConfig, Settings, read_settings
 from assets.storage import checked_address, connected, outlast_restarts
 from assets.webhook_resource import WebhookResource
@@ -24,7 +25,7 @@ from pipeline.archive_cache import CONTEXTS, ArchiveCache
 from pipeline.batch import Retry
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.image_attempts import Workbench, sandbox_check
-from pipeline.llm.choice import ModelConfig, chosen_model
+from pipeline.llm.choice import ModelConfig
 from pipeline.llm.protocol import ChatModel
 from pipeline.machines import Machines
 from pipeline.model_repair import rewritten
@@ -161,8 +162,7 @@ class Workshop:
     @functools.cache  # noqa: B019
     def model_of(self, config: ModelConfig) -> ChatModel:
         """A model of a run's own choice; one object for each, since it may have a process behind it."""
-        key = os.environ.get(MODEL_KEY_VARIABLE)
-        model = chosen_model(config, SecretStr(key) if key else None, self.folder)
+        model = served_model(config, os.environ.get(MODEL_KEY_VARIABLE), self.data, self.folder)
         self.models[id(model)] = config
         return model
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import gguf
@@ -35,6 +36,7 @@ _NAMES = {
 _KEY = re.compile(r"base_model\.model\.model\.layers\.(\d+)\.([a-z_.]+)\.lora_([AB])\.weight")
 _HEADS = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
 """Weights whose rows llama.cpp orders otherwise in the architecture llama, and the setting with their heads."""
+_GGUF_HEADS = ("head_count", "head_count_kv")
 _PLAIN: Mapping[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none", None),
@@ -49,17 +51,26 @@ _PLAIN: Mapping[str, tuple[object, ...]] = {
 Matrix = NDArray[np.float32]
 
 
-def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
-    """Write the adapter of a folder, trained on the weights in folder `base`; the adapter's sha256 (weight_files.py).
+@dataclass(frozen=True)
+class _Base:
+    """What the base weights say of themselves."""
 
-    Raises ConfigurationError for another architecture, for an adapter that such a file cannot carry, and when `file` is
-    there.
+    architecture: str
+    heads: Mapping[str, int]
+    """Of the weights whose rows may be ordered otherwise."""
+
+
+def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
+    """Write the adapter of a folder, trained on the weights `base`; the adapter's sha256 (weight_files.py).
+
+    `base` is a folder as transformers writes it, or the GGUF file that the adapter is going to be added to. Raises
+    ConfigurationError for another architecture, for an adapter that such a file cannot carry, and when `file` is there.
     """
-    config, settings = _json(base / "config.json"), _json(adapter / "adapter_config.json")
-    architecture = str(config.get("model_type"))
-    if architecture not in ARCHITECTURES:
+    settings = _json(adapter / "adapter_config.json")
+    told = _of_gguf(base) if base.is_file() else _of_folder(base)
+    if told.architecture not in ARCHITECTURES:
         raise ConfigurationError(
-            f"{base} is of the architecture {architecture}; adapters become GGUF files for "
+            f"{base} is of the architecture {told.architecture}; adapters become GGUF files for "
             f"{' and '.join(ARCHITECTURES)}: merge this one and serve the merged weights"
         )
     for name, carried in _PLAIN.items():
@@ -68,13 +79,13 @@ def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
                 f"{adapter}: a GGUF file cannot carry an adapter with {name} = {settings[name]!r}; merge it and serve "
                 "the merged weights"
             )
-    tensors = list(_tensors(adapter, architecture, config))
+    tensors = list(_tensors(adapter, told))
     sha256 = weights_sha256(adapter)
     if file.exists():
         raise ConfigurationError(f"{file} is there already; name a file that is not there yet")
     part = file.with_name(f".{file.name}.part")
     try:
-        _write(part, architecture, float(str(settings["lora_alpha"])), sha256, tensors)
+        _write(part, told.architecture, float(str(settings["lora_alpha"])), sha256, tensors)
         part.rename(file)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
@@ -83,7 +94,23 @@ def write_gguf_adapter(base: Path, adapter: Path, file: Path) -> str:
     return sha256
 
 
-def _tensors(adapter: Path, architecture: str, config: Mapping[str, object]) -> Iterator[tuple[str, Matrix]]:
+def _of_folder(base: Path) -> _Base:
+    config = _json(base / "config.json")
+    heads = {name: int(str(config[setting])) for name, setting in _HEADS.items() if setting in config}
+    return _Base(str(config.get("model_type")), heads)
+
+
+def _of_gguf(base: Path) -> _Base:
+    try:
+        fields = gguf.GGUFReader(base).fields
+        architecture = str(fields["general.architecture"].contents())
+        queries, keys = (int(fields[f"{architecture}.attention.{name}"].contents()) for name in _GGUF_HEADS)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{base} cannot be read as weights of a language model ({error})") from error
+    return _Base(architecture, {"attn_q": queries, "attn_k": keys})
+
+
+def _tensors(adapter: Path, base: _Base) -> Iterator[tuple[str, Matrix]]:
     try:
         found = load_file(adapter / ADAPTER)
     except (OSError, SafetensorError) as error:
@@ -96,8 +123,8 @@ def _tensors(adapter: Path, architecture: str, config: Mapping[str, object]) -> 
                 f"{adapter}: a GGUF file has no place for {key}; adapt attention and MLP layers only, or merge it"
             )
         matrix = found[key].float().numpy()
-        if architecture == "llama" and name in _HEADS and match[3] == "B":
-            matrix = _turned(matrix, int(str(config.get(_HEADS[name]) or config["num_attention_heads"])))
+        if base.architecture == "llama" and name in _HEADS and match[3] == "B":
+            matrix = _turned(matrix, base.heads[name])
         yield f"blk.{match[1]}.{name}.weight.lora_{match[3].lower()}", matrix
 
 

@@ -47,8 +47,8 @@ class LocalModelConfig(Record):
     local: str = Field(min_length=1)
     """`smollm2`, or the path of a GGUF file, relative to the configuration file."""
     adapter: str | None = None
-    """Path of a LoRA adapter as a GGUF file, relative to the configuration file, which is added to the weights; None
-    for the weights as they are."""
+    """Path of a LoRA adapter as a GGUF file, relative to the configuration file, which is added to the weights, or
+    NAME@VERSION of a model that was trained here and has an adapter; None for the weights as they are."""
     context: int = Field(default=8192, ge=512)
     """Tokens of prompt and answer together."""
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 1) - 1), gt=0)

@@ -13,9 +13,12 @@ from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from pipeline.errors import ConfigurationError
+from tests.unit.tiny_gguf import tiny_gguf
 from tests.unit.tiny_models import tiny_adapter, tiny_model
 from training.gguf_adapter import write_gguf_adapter
 from training.weight_files import weights_sha256
+
+WEIGHTS = "adapter_model.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,16 @@ def test_matrices_of_16_bits_are_carried_exactly(bases: dict[str, Path], tmp_pat
     assert len(tensors) == 4
 
 
-WEIGHTS = "adapter_model.safetensors"
+def test_the_gguf_file_of_the_base_says_as_much_as_its_folder(bases: dict[str, Path], tmp_path: Path) -> None:
+    for kind, base in bases.items():
+        adapter = tiny_adapter(tmp_path / kind, base)
+        tiny_gguf(base, tmp_path / f"{kind}-base.gguf")
+        write_gguf_adapter(base, adapter, tmp_path / f"{kind}-1.gguf")
+        write_gguf_adapter(tmp_path / f"{kind}-base.gguf", adapter, tmp_path / f"{kind}-2.gguf")
+        assert (tmp_path / f"{kind}-1.gguf").read_bytes() == (tmp_path / f"{kind}-2.gguf").read_bytes()
+    (tmp_path / "none.gguf").write_bytes(b"GGUF of nothing")
+    with pytest.raises(ConfigurationError, match=r"none\.gguf cannot be read as weights"):
+        write_gguf_adapter(tmp_path / "none.gguf", tmp_path / "qwen2", tmp_path / "a.gguf")
 
 
 @pytest.mark.parametrize(

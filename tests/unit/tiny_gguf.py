@@ -1,4 +1,4 @@
-"""A tiny model of tiny_models.py as a GGUF file, tokenizer and chat template included, for llama.cpp."""
+"""A model of tiny_models.py as a GGUF file, tokenizer and chat template included, for llama.cpp."""
 
 from __future__ import annotations
 
