@@ -15,6 +15,7 @@ from assets.backup_cli import backup, restore
 from assets.capacity import plan
 from assets.datasets_cli import COMMANDS
 from assets.evaluate_cli import evaluate
+from assets.experiment_cli import experiment
 from assets.export import export
 from assets.gc import gc
 from assets.located import located, not_empty, open_located
@@ -307,6 +308,7 @@ touchstone.add_command(report)
 touchstone.add_command(train)
 touchstone.add_command(models)
 touchstone.add_command(evaluate)
+touchstone.add_command(experiment)
 touchstone.add_command(export)
 touchstone.add_command(quality)
 touchstone.add_command(view)

@@ -19,6 +19,8 @@ from pipeline.exports.account import Account, RowRefused, VersionExport
 from pipeline.exports.chat import told
 from pipeline.exports.folders import ExportDamaged, new_folder, prove
 from pipeline.exports.published import PublishedRow, PublishedVersion, rows_of
+from pipeline.types import content_id
+from sandbox.locks import exclusive
 from training.chat_template import Message
 from training.long_rows import Window, windows
 from training.loss_mask import AuditCount
@@ -28,6 +30,8 @@ from training.tokens import ChatTokenizer, Encoded, Memo
 FORMAT = "tokens"
 FORMAT_VERSION = "1"
 COLUMNS = ("messages",)
+TOKENS = "training/tokens"
+"""Below the data folder; shared by all runs."""
 LONGEST_ROW = 32 * 1024 * 1024
 """Characters of all messages of a row, whose tokens are held at once."""
 SMALLEST_WINDOW, LARGEST_WINDOW = 128, 512 * 1024
@@ -62,6 +66,16 @@ def export_tokens(
         (part / "audit.txt").write_text(count.sample(), encoding="utf-8")
         made = account.close(part, format=FORMAT, format_version=FORMAT_VERSION, splits=splits)
     return made.model_copy(update={"folder": str(folder)})
+
+
+def tokens_of(data: Path, version: PublishedVersion, tokenizer: ChatTokenizer, max_tokens: int) -> Path:
+    """The folder below `data` with the tokens of a version, made where it is not there. Raises as `export_tokens`."""
+    named = content_id("tokens", version.manifest.content_sha256, tokenizer.tokenizer_id, max_tokens)
+    folder = data / TOKENS / named
+    with exclusive(data.resolve() / "locks" / f"{named}.lock", f"the tokens of {version.reference}"):
+        if not folder.is_dir():
+            export_tokens(version, folder, tokenizer, max_tokens)
+    return folder
 
 
 def _take(found: PublishedRow, files: TokenFiles, account: Account, count: AuditCount) -> None:

@@ -103,21 +103,8 @@ def sign_test(better: int, worse: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def _rates(folder: EvaluationFolder, tasks: Iterable[EvaluatedTask]) -> dict[str, float]:
-    """Share of judged attempts that passed, by instance; nothing for one without a result."""
-    tallies: Mapping[str, Tally] = instance_tallies(tasks, recorded_attempts(folder.store))
-    return {instance_id: one.passed / one.judged for instance_id, one in tallies.items() if one.judged}
-
-
-def _by_family(tasks: Sequence[EvaluatedTask], a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, Difference]:
-    groups: dict[str, list[EvaluatedTask]] = {}
-    for task in tasks:
-        groups.setdefault(task.instance.family, []).append(task)
-    return {name: _difference(groups[name], a, b) for name in sorted(groups)}
-
-
-def _difference(tasks: Sequence[EvaluatedTask], a: Mapping[str, float], b: Mapping[str, float]) -> Difference:
-    pairs = [(a[task.instance_id], b[task.instance_id]) for task in tasks]
+def difference_of(pairs: Sequence[tuple[float, float]]) -> Difference:
+    """Of pass@1 of a and of b at each instance, of which there is at least one."""
     mean = mean_of([second - first for first, second in pairs])
     assert mean is not None
     better, worse = sum(second > first for first, second in pairs), sum(second < first for first, second in pairs)
@@ -132,3 +119,20 @@ def _difference(tasks: Sequence[EvaluatedTask], a: Mapping[str, float], b: Mappi
         worse=worse,
         p_value=round(sign_test(better, worse), 4),
     )
+
+
+def _rates(folder: EvaluationFolder, tasks: Iterable[EvaluatedTask]) -> dict[str, float]:
+    """Share of judged attempts that passed, by instance; nothing for one without a result."""
+    tallies: Mapping[str, Tally] = instance_tallies(tasks, recorded_attempts(folder.store))
+    return {instance_id: one.passed / one.judged for instance_id, one in tallies.items() if one.judged}
+
+
+def _by_family(tasks: Sequence[EvaluatedTask], a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, Difference]:
+    groups: dict[str, list[EvaluatedTask]] = {}
+    for task in tasks:
+        groups.setdefault(task.instance.family, []).append(task)
+    return {name: _difference(groups[name], a, b) for name in sorted(groups)}
+
+
+def _difference(tasks: Sequence[EvaluatedTask], a: Mapping[str, float], b: Mapping[str, float]) -> Difference:
+    return difference_of([(a[task.instance_id], b[task.instance_id]) for task in tasks])

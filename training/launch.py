@@ -30,8 +30,7 @@ from pydantic import ValidationError
 from pipeline.errors import ConfigurationError, PipelineError
 from pipeline.exports.published import PublishedVersion, published, rows_of
 from pipeline.types import content_id
-from sandbox.locks import exclusive
-from training.data import export_tokens
+from training.data import tokens_of
 from training.methods import sft
 from training.methods.sft import Learned, OnStep, SftConfig
 from training.models import Kind, TrainedModel, Training, models, publish_model
@@ -44,8 +43,6 @@ from training.weight_files import weights_sha256
 
 log = logging.getLogger(__name__)
 
-TOKENS = "training/tokens"
-"""Below the data folder; shared by all runs."""
 _OF_ROW = TrainedRow._fields[1:]
 """Columns of a row besides its id."""
 _TOLD = 4_000
@@ -99,15 +96,20 @@ def fine_tune(
     *,
     code_commit: str | None = None,
     only: frozenset[str] | None = None,
+    rows_in: Path | None = None,
+    watched: bool = True,
     on_step: OnStep = lambda done, of: None,
 ) -> TrainedModel:
     """Fine-tune on the rows in `train` of a version, watched on those in `validation`; the version of the model.
 
-    `data` is the data folder; `only` are ids of trajectories that alone are learned from. A run that was made already
-    gives the version that it gave. Raises ConfigurationError, NothingToExport, SnapshotDamaged, ExportDamaged.
+    `data` is the data folder; `only` are ids of trajectories that alone are learned from; `rows_in` is the folder that
+    the version lies in where that is another one. Where it is not `watched` the last weights are kept and `validation`
+    is not looked at. A run that was made already gives the version that it gave; one that `on_step` ended by raising
+    goes on from its newest checkpoint. Raises ConfigurationError, NothingToExport, SnapshotDamaged, ExportDamaged.
     """
     processes = PartialState(cpu=not torch.cuda.is_available())
-    task = _task(config, data, snapshot, only, processes.num_processes)
+    version = published(rows_in or data, snapshot)
+    task = _task(config, data, version, processes.num_processes, only, watched)
     with task.run.alone() if processes.is_main_process else nullcontext():
         with processes.main_process_first():  # the others find what it made
             if made := _made(task, name):
@@ -134,17 +136,22 @@ class _Task:
     base_sha256: str
     run: Run
     only: frozenset[str] | None
+    watched: bool
 
-    @property
     def tokens(self) -> Path:
-        """The folder of the tokens of the version, which all runs share."""
-        key = (self.version.manifest.content_sha256, self.tokenizer.tokenizer_id, self.config.max_tokens)
-        return self.data / TOKENS / content_id("tokens", *key)
+        """The folder of the tokens of the version, which all runs share; written where it is not there."""
+        return tokens_of(self.data, self.version, self.tokenizer, self.config.max_tokens)
 
 
-def _task(config: SftConfig, data: Path, snapshot: str, only: frozenset[str] | None, processes: int) -> _Task:
+def _task(
+    config: SftConfig,
+    data: Path,
+    version: PublishedVersion,
+    processes: int,
+    only: frozenset[str] | None = None,
+    watched: bool = True,
+) -> _Task:
     """With the run that is named by all that decides what comes of it. Raises as `fine_tune`."""
-    version = published(data, snapshot)
     version.chosen("train")
     tokenizer = ChatTokenizer(config.base)
     base_sha256 = weights_sha256(config.base)
@@ -157,8 +164,9 @@ def _task(config: SftConfig, data: Path, snapshot: str, only: frozenset[str] | N
         "snapshot": version.reference,
         "snapshot_sha256": version.manifest.content_sha256,
         "only": None if only is None else content_id("rows", sorted(only)),
+        "watched": watched,
     }
-    return _Task(config, data, version, tokenizer, base_sha256, Run(data, told), only)
+    return _Task(config, data, version, tokenizer, base_sha256, Run(data, told), only, watched)
 
 
 def _made(task: _Task, name: str) -> TrainedModel | None:
@@ -167,22 +175,19 @@ def _made(task: _Task, name: str) -> TrainedModel | None:
 
 
 def _packs(task: _Task) -> tuple[Packs, Packs | None]:
-    """Those of the split `train`, and of `validation` where the version has one."""
-    capacity, place = task.config.max_tokens, task.run.folder / "packs"
-    with exclusive(task.data.resolve() / "locks" / f"{task.tokens.name}.lock", "the tokens of a version"):
-        if not task.tokens.is_dir():
-            export_tokens(task.version, task.tokens, task.tokenizer, capacity)
-    packs = pack_split(task.tokens, "train", capacity, place / "train", task.only)
-    if "validation" not in task.version.splits:
+    """Those of the split `train`, and of `validation` where the version has one and the run is watched."""
+    tokens, capacity, place = task.tokens(), task.config.max_tokens, task.run.folder / "packs"
+    packs = pack_split(tokens, "train", capacity, place / "train", task.only)
+    if not task.watched or "validation" not in task.version.splits:
         return packs, None
-    return packs, pack_split(task.tokens, "validation", capacity, place / "validation")
+    return packs, pack_split(tokens, "validation", capacity, place / "validation")
 
 
 def _publish(
     task: _Task, name: str, learned: Learned, packing: Packing, seconds: float, code_commit: str | None
 ) -> None:
     config, version = task.config, task.version
-    tokenized = {row.trajectory_id for row in read_rows(task.tokens, "train")}
+    tokenized = {row.trajectory_id for row in read_rows(task.tokens(), "train")}
     rows = list(_rows(version, tokenized if task.only is None else tokenized & task.only))
     told = Training(
         method="sft",
@@ -252,7 +257,7 @@ def fine_tune_on(
     # A process that sees several GPUs would spread batches over all of them.
     if devices == 1 and torch.cuda.device_count() <= 1:
         return fine_tune(config, data, snapshot, name, code_commit=code_commit, on_step=on_step)
-    task = _task(config, data, snapshot, None, devices)
+    task = _task(config, data, published(data, snapshot), devices)
     if made := _made(task, name):
         return made
     told = command(file, data, snapshot, name, devices, code_commit)

@@ -108,6 +108,16 @@ def read_rows(folder: Path, split: str) -> Iterator[TokenRow]:
                 yield from _rows(file.read_row_group(group))
 
 
+def token_counts(folder: Path, split: str) -> dict[str, int]:
+    """Tokens of all windows of each trajectory of a split, without reading them."""
+    counts: dict[str, int] = {}
+    for path in sorted((folder / "data").glob(f"{split}-*.parquet")):
+        table = pq.read_table(path, columns=["trajectory_id", "n_tokens"])
+        for identity, tokens in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            counts[identity] = counts.get(identity, 0) + tokens
+    return counts
+
+
 def by_trajectory(rows: Iterable[TokenRow]) -> Iterator[tuple[str, bytes]]:
     """Each trajectory with the digest of its windows, in order."""
     for trajectory_id, windows in groupby(rows, lambda row: row.trajectory_id):

@@ -13,7 +13,8 @@ from pipeline.schemas import Row
 from tests.unit.hostile_rows import Chat, verified_row, version_of
 from tests.unit.tiny_model import tiny_model
 from training.backbone import LoraConfig
-from training.launch import TOKENS, command, fine_tune, main, read_config
+from training.data import TOKENS
+from training.launch import command, fine_tune, main, read_config
 from training.methods.sft import SftConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
