@@ -1,7 +1,7 @@
-"""Configuration files of trainings (training/configs), as far as something else than the training reads them.
+"""Configuration files that say on what machines a model is trained, besides how (training/configs).
 
 The tables are [model] (the fields of the model's config.json that shape it), [sft] (the settings of the training),
-[machines], and for Megatron-LM [megatron].
+[machines], and for Megatron-LM [megatron]. The training itself reads [sft] alone (training/launch.py).
 """
 
 from __future__ import annotations
@@ -9,54 +9,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import Record
-
-
-class Adapter(Record):
-    """The shape of a LoRA adapter. Other settings of one take no memory."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    rank: int = Field(default=16, gt=0)
-    targets: tuple[str, ...] = ("all-linear",)
-    """Names of layers; `all-linear` stands for every linear layer but the output's."""
-
-
-class Sft(Record):
-    """What is read of the table [sft]; the training checks the others."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    base: Path
-    """Folder of weights with its tokenizer, relative to the configuration file."""
-    max_tokens: int = Field(default=32768, gt=0)
-    epochs: float = Field(default=2.0, gt=0.0)
-    learning_rate: float = Field(default=1e-5, gt=0.0)
-    warmup_share: float = Field(default=0.05, ge=0.0, lt=1.0)
-    weight_decay: float = Field(default=0.0, ge=0.0)
-    max_grad_norm: float = Field(default=1.0, gt=0.0)
-    micro_batch: int = Field(default=1, gt=0)
-    gradient_accumulation: int = Field(default=8, gt=0)
-    """Micro-batches of a step for each GPU."""
-    precision: Literal["bf16", "fp32"] = "bf16"
-    gradient_checkpointing: bool = True
-    fsdp: bool = False
-    """Without it every GPU holds the whole model."""
-    lora: Adapter | None = Adapter()
-    """None, or false in a file, for full weights."""
-    eval_every: int = Field(default=50, gt=0)
-    save_every: int = Field(default=50, gt=0)
-    seed: int = 0
-
-    @field_validator("lora", mode="before")
-    @classmethod
-    def _full(cls, told: object) -> object:
-        return None if told is False else told
+from training.methods.sft import SftConfig
 
 
 class Machines(Record):
@@ -82,7 +40,7 @@ class Setup(Record):
     """A configuration file."""
 
     model: Mapping[str, object]
-    sft: Sft
+    sft: SftConfig
     machines: Machines
     megatron: Parallel = Parallel()
 

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from peft import LoraConfig, get_peft_model
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -31,11 +30,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import Record
-from training.setups import Machines, Sft, read_setup
+from training.backbone import DTYPES, with_lora
+from training.methods.sft import SftConfig
+from training.setups import Machines, read_setup
 
 RESERVED = 0.1
 """Share of a GPU's memory for CUDA itself, buffers of NCCL, and holes between blocks."""
-_DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 _MASTER = 4
 """Bytes of a number of what is learned: in every precision its weights, gradients and the two states of AdamW have
 32 bits."""
@@ -80,18 +80,18 @@ class ShardingPlan(Record):
         return lasting + self.gathered_bytes + self.activation_bytes + max(self.layer_bytes, self.loss_bytes)
 
 
-def plan(model: Path | Mapping[str, object], load: Sft, machines: Machines) -> ShardingPlan:
+def plan(model: Path | Mapping[str, object], sft: SftConfig, machines: Machines) -> ShardingPlan:
     """What one of the GPUs has to hold. `model` is a folder with config.json, or its fields.
 
     Raises ConfigurationError for a model or targets that are not known. Not to be called where a process group is.
     """
     config = _config(model)
-    inside = _inside(config, load)
-    inputs = _bytes(load, config.num_hidden_layers * config.hidden_size)
-    world = machines.gpus if load.fsdp else 1
-    built = _built(config, load)
+    inside = _inside(config, sft)
+    inputs = _bytes(sft, config.num_hidden_layers * config.hidden_size)
+    world = machines.gpus if sft.fsdp else 1
+    built = _built(config, sft)
     with _silent_group(world) as mesh:
-        _shard(built, load.precision, mesh)
+        _shard(built, sft.precision, mesh)
         sizes = [(name, one.numel(), one.requires_grad, _local_bytes(one)) for name, one in built.named_parameters()]
     learned = sum(size for _, _, learns, size in sizes if learns)
     return ShardingPlan(
@@ -101,10 +101,10 @@ def plan(model: Path | Mapping[str, object], load: Sft, machines: Machines) -> S
         parameter_bytes=sum(size for *_, size in sizes),
         gradient_bytes=learned,
         optimizer_bytes=2 * learned,
-        gathered_bytes=_gathered(built, load.precision) if world > 1 else 0,
-        activation_bytes=inputs if load.gradient_checkpointing else config.num_hidden_layers * inside,
-        layer_bytes=inside if load.gradient_checkpointing else 0,
-        loss_bytes=_loss(config, load, machines),
+        gathered_bytes=_gathered(built, sft.precision) if world > 1 else 0,
+        activation_bytes=inputs if sft.gradient_checkpointing else config.num_hidden_layers * inside,
+        layer_bytes=inside if sft.gradient_checkpointing else 0,
+        loss_bytes=_loss(config, sft, machines),
     )
 
 
@@ -135,21 +135,13 @@ def _config(model: Path | Mapping[str, object]) -> PreTrainedConfig:
     return found
 
 
-def _built(config: PreTrainedConfig, load: Sft) -> torch.nn.Module:
+def _built(config: PreTrainedConfig, sft: SftConfig) -> torch.nn.Module:
     """The model on `meta`: what is learned in 32 bits, what is frozen in the precision."""
-    dtype = torch.float32 if load.lora is None else _DTYPES[load.precision]
+    dtype = torch.float32 if sft.lora is None else DTYPES[sft.precision]
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
         assert isinstance(model, PreTrainedModel)
-        if load.lora is None:
-            return model
-        targets = load.lora.targets[0] if len(load.lora.targets) == 1 else list(load.lora.targets)
-        told = LoraConfig(r=load.lora.rank, target_modules=targets, task_type="CAUSAL_LM")
-        try:
-            adapted = get_peft_model(model, told)
-        except ValueError as error:
-            raise ConfigurationError(f"lora.targets: {error}") from error
-    return adapted
+        return model if sft.lora is None else with_lora(model, sft.lora)
 
 
 @contextmanager
@@ -163,7 +155,7 @@ def _silent_group(world_size: int) -> Iterator[DeviceMesh]:
 
 
 def _shard(model: torch.nn.Module, precision: str, mesh: DeviceMesh) -> None:
-    policy = MixedPrecisionPolicy(param_dtype=_DTYPES[precision])
+    policy = MixedPrecisionPolicy(param_dtype=DTYPES[precision])
     for layer in _layers(model):
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
@@ -183,7 +175,7 @@ def _local_bytes(parameter: torch.nn.Parameter) -> int:
 
 def _gathered(model: torch.nn.Module, precision: str) -> int:
     """Weights in the precision; gradients of what is learned in it, and once more in 32 bits to be added up."""
-    weight, gradient = _DTYPES[precision].itemsize, _DTYPES[precision].itemsize + _MASTER
+    weight, gradient = DTYPES[precision].itemsize, DTYPES[precision].itemsize + _MASTER
     layers = [list(layer.parameters()) for layer in _layers(model)]
     held = {id(one) for layer in layers for one in layer}
     rest = [one for one in model.parameters() if id(one) not in held]
@@ -193,24 +185,24 @@ def _gathered(model: torch.nn.Module, precision: str) -> int:
     return weights * weight + learned * gradient
 
 
-def _bytes(load: Sft, numbers: int) -> int:
+def _bytes(sft: SftConfig, numbers: int) -> int:
     """Of so many numbers for each token."""
-    return load.micro_batch * load.max_tokens * numbers * _DTYPES[load.precision].itemsize
+    return sft.micro_batch * sft.max_tokens * numbers * DTYPES[sft.precision].itemsize
 
 
-def _inside(config: PreTrainedConfig, load: Sft) -> int:
+def _inside(config: PreTrainedConfig, sft: SftConfig) -> int:
     """One layer, for an attention that holds no matrix of all pairs (flash, or PyTorch's own on a GPU)."""
     width = config.hidden_size
     keys = config.num_key_value_heads * (getattr(config, "head_dim", None) or width // config.num_attention_heads)
     # The two norms in 32 bits and after, queries and keys before and after they are turned, values, the inputs of the
     # projections; of the MLP the gate before and after, the other half, the product, and two gradients.
-    return _bytes(load, 11 * width + 3 * keys + 6 * config.intermediate_size)
+    return _bytes(sft, 11 * width + 3 * keys + 6 * config.intermediate_size)
 
 
-def _loss(config: PreTrainedConfig, load: Sft, machines: Machines) -> int:
-    tokens = min(load.micro_batch * load.max_tokens, machines.loss_tokens or load.micro_batch * load.max_tokens)
+def _loss(config: PreTrainedConfig, sft: SftConfig, machines: Machines) -> int:
+    tokens = min(sft.micro_batch * sft.max_tokens, machines.loss_tokens or sft.micro_batch * sft.max_tokens)
     vocabulary: int = config.vocab_size
-    return tokens * vocabulary * 2 * (_DTYPES[load.precision].itemsize + _MASTER)
+    return tokens * vocabulary * 2 * (DTYPES[sft.precision].itemsize + _MASTER)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +11,9 @@ import torch.distributed as dist
 
 from pipeline.errors import ConfigurationError
 from training import sharding
-from training.setups import Adapter, Machines, Sft, read_setup
+from training.launch import read_config
+from training.methods.sft import SftConfig
+from training.setups import Machines, read_setup
 from training.sharding import check, main, plan
 
 CONFIGS = Path(sharding.__file__).parent / "configs"
@@ -33,8 +34,8 @@ TINY_PARAMETERS = 2 * LAYER + 2 * 512 * 64 + 64
 EIGHT = Machines(gpus=8, memory_gb=80)
 
 
-def load(**changed: object) -> Sft:
-    return Sft.model_validate({"base": "x", "max_tokens": 128, "fsdp": True, "lora": False} | changed)
+def sft(**changed: object) -> SftConfig:
+    return SftConfig.model_validate({"base": "x", "max_tokens": 128, "fsdp": True, "lora": False} | changed)
 
 
 def test_the_configurations_fit_and_full_weights_of_32b_on_16_gpus_do_not(
@@ -55,7 +56,7 @@ def test_the_configurations_fit_and_full_weights_of_32b_on_16_gpus_do_not(
 
 
 def test_every_gpu_holds_a_share_of_weights_gradients_and_both_states_of_the_optimizer() -> None:
-    made = plan(TINY, load(), EIGHT)
+    made = plan(TINY, sft(), EIGHT)
     assert made.parameters == made.trainable == TINY_PARAMETERS
     assert made.parameter_bytes == made.gradient_bytes == TINY_PARAMETERS * 4 // 8
     assert made.optimizer_bytes == TINY_PARAMETERS * 8 // 8
@@ -63,43 +64,39 @@ def test_every_gpu_holds_a_share_of_weights_gradients_and_both_states_of_the_opt
 
 
 def test_the_first_gpu_holds_the_larger_part_of_what_cannot_be_divided_evenly() -> None:
-    made = plan(TINY, load(), Machines(gpus=3, memory_gb=80))
+    made = plan(TINY, sft(), Machines(gpus=3, memory_gb=80))
     assert made.parameter_bytes * 3 > TINY_PARAMETERS * 4
 
 
 def test_without_fsdp_every_gpu_holds_the_whole_model() -> None:
-    made = plan(TINY, load(fsdp=False), EIGHT)
+    made = plan(TINY, sft(fsdp=False), EIGHT)
     assert (made.world_size, made.parameter_bytes, made.gathered_bytes) == (1, TINY_PARAMETERS * 4, 0)
 
 
 def test_only_the_adapter_has_gradients_and_frozen_weights_have_the_precision() -> None:
-    made = plan(TINY, load(lora={"rank": 8, "alpha": 16, "targets": ["q_proj", "v_proj"]}), EIGHT)
+    made = plan(TINY, sft(lora={"rank": 8, "alpha": 16, "targets": ["q_proj", "v_proj"]}), EIGHT)
     adapter = 2 * 8 * ((64 + 64) + (64 + 32))
     assert (made.parameters, made.trainable) == (TINY_PARAMETERS + adapter, adapter)
     assert made.gradient_bytes == adapter * 4 // 8
     assert made.parameter_bytes == TINY_PARAMETERS * 2 // 8 + adapter * 4 // 8
 
 
-def test_a_file_without_the_setting_has_the_adapter_that_the_training_has() -> None:
-    assert Sft(base=Path("x")).lora == Adapter(rank=16, targets=("all-linear",))
-
-
 def test_the_loss_in_parts_holds_fewer_logits() -> None:
-    whole, parts = (plan(TINY, load(), EIGHT.model_copy(update={"loss_tokens": one})) for one in (None, 32))
+    whole, parts = (plan(TINY, sft(), EIGHT.model_copy(update={"loss_tokens": one})) for one in (None, 32))
     assert whole.loss_bytes == 4 * parts.loss_bytes == 128 * 512 * 12
 
 
 def test_gradient_checkpointing_holds_one_layer_at_a_time() -> None:
-    some, all_ = (plan(TINY, load(gradient_checkpointing=one), EIGHT) for one in (True, False))
+    some, all_ = (plan(TINY, sft(gradient_checkpointing=one), EIGHT) for one in (True, False))
     assert all_.activation_bytes == 2 * some.layer_bytes
     assert some.activation_bytes == 2 * 128 * 64 * 2
 
 
 def test_what_does_not_fit_is_refused_with_what_would_help() -> None:
-    made = plan(TINY, load(max_tokens=20_000_000), EIGHT)
+    made = plan(TINY, sft(max_tokens=20_000_000), EIGHT)
     with pytest.raises(ConfigurationError, match="what helps most: loss_tokens"):
         check(made, EIGHT)
-    check(plan(TINY, load(), EIGHT), EIGHT)
+    check(plan(TINY, sft(), EIGHT), EIGHT)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +110,14 @@ def test_a_model_or_targets_that_are_not_known_are_a_mistake(
     model: Mapping[str, object], changed: Mapping[str, object], says: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        plan(model, load(**changed), EIGHT)
+        plan(model, sft(**changed), EIGHT)
 
 
 def test_a_folder_with_the_shape_of_a_model_will_do(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(TINY))
-    assert plan(tmp_path, load(), EIGHT).parameters == TINY_PARAMETERS
+    assert plan(tmp_path, sft(), EIGHT).parameters == TINY_PARAMETERS
     with pytest.raises(ConfigurationError, match="model"):
-        plan(tmp_path / "none", load(), EIGHT)
+        plan(tmp_path / "none", sft(), EIGHT)
 
 
 def test_a_mistake_in_a_file_is_named(tmp_path: Path) -> None:
@@ -131,7 +128,8 @@ def test_a_mistake_in_a_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [*PARAMETERS, "32b-megatron"])
-def test_the_configurations_learn_from_long_windows_with_shards(size: str) -> None:
-    told = tomllib.loads((CONFIGS / f"qwen2.5-coder-{size}.toml").read_text())
-    assert told["sft"]["max_tokens"] == 32768
-    assert told["sft"]["fsdp"] is True
+def test_the_training_takes_the_configurations(size: str) -> None:
+    config = read_config(CONFIGS / f"qwen2.5-coder-{size}.toml")
+    assert (config.lora is None) == (size != "32b")
+    assert (config.max_tokens, config.fsdp) == (32768, True)
+    assert config.base.parent == CONFIGS / "weights"
