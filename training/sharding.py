@@ -6,8 +6,8 @@ The model of a configuration (training/setups.py) is built by transformers on th
 and FSDP2 wraps it as accelerate does: each decoder layer by itself, then what is left, over a process group of the
 right size that speaks to nobody. Parameters, gradients and optimizer states are then read from the shards of rank 0,
 which has the largest. Activations and the loss are an estimate; what a CUDA process takes by itself is a flat share.
-Two things are taken for granted that a trainer has to be told: gradients are divided after each micro-batch, not after
-the last of a step (accelerate's `sync_each_batch`), and the loss keeps to `loss_tokens`.
+Two things are taken for granted that training/methods/sft.py does not do yet: gradients are divided after each
+micro-batch, not after the last of a step (accelerate's `sync_each_batch`), and the loss keeps to `loss_tokens`.
 
 Not here: the training itself (training/methods/sft.py). No step of it is run, so nothing is said about time.
 """
