@@ -23,8 +23,6 @@ class Machines(Record):
     gpus: int = Field(gt=0)
     memory_gb: int = Field(gt=0)
     """Of one, in GiB."""
-    loss_tokens: int | None = Field(default=None, gt=0)
-    """Tokens whose logits are held at once, which the loss has to keep to; None for all of a micro-batch."""
 
 
 class Parallel(Record):

@@ -6,8 +6,6 @@ The model of a configuration (training/setups.py) is built by transformers on th
 and FSDP2 wraps it as accelerate does: each decoder layer by itself, then what is left, over a process group of the
 right size that speaks to nobody. Parameters, gradients and optimizer states are then read from the shards of rank 0,
 which has the largest. Activations and the loss are an estimate; what a CUDA process takes by itself is a flat share.
-Two things are taken for granted that training/methods/sft.py does not do yet: gradients are divided after each
-micro-batch, not after the last of a step (accelerate's `sync_each_batch`), and the loss keeps to `loss_tokens`.
 
 Not here: the training itself (training/methods/sft.py). No step of it is run, so nothing is said about time.
 """
@@ -104,7 +102,7 @@ def plan(model: Path | Mapping[str, object], sft: SftConfig, machines: Machines)
         gathered_bytes=_gathered(built, sft.precision) if world > 1 else 0,
         activation_bytes=inputs if sft.gradient_checkpointing else config.num_hidden_layers * inside,
         layer_bytes=inside if sft.gradient_checkpointing else 0,
-        loss_bytes=_loss(config, sft, machines),
+        loss_bytes=_loss(config, sft),
     )
 
 
@@ -199,8 +197,8 @@ def _inside(config: PreTrainedConfig, sft: SftConfig) -> int:
     return _bytes(sft, 11 * width + 3 * keys + 6 * config.intermediate_size)
 
 
-def _loss(config: PreTrainedConfig, sft: SftConfig, machines: Machines) -> int:
-    tokens = min(sft.micro_batch * sft.max_tokens, machines.loss_tokens or sft.micro_batch * sft.max_tokens)
+def _loss(config: PreTrainedConfig, sft: SftConfig) -> int:
+    tokens = min(sft.micro_batch * sft.max_tokens, sft.loss_tokens or sft.micro_batch * sft.max_tokens)
     vocabulary: int = config.vocab_size
     return tokens * vocabulary * 2 * (DTYPES[sft.precision].itemsize + _MASTER)
 

@@ -153,3 +153,12 @@ def test_a_layer_that_the_model_has_not_is_a_mistake(base: Path, packs: Packs, t
 def test_a_folder_without_weights_is_a_mistake(packs: Packs, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no folder of weights"):
         train(config(tmp_path), packs, None, run_of(tmp_path))
+
+
+def test_the_loss_in_parts_learns_the_same(base: Path, packs: Packs, tmp_path: Path) -> None:
+    whole, parts = (
+        weights(train(config(base, loss_tokens=tokens), packs, None, run_of(tmp_path / str(tokens))).folder)
+        for tokens in (None, 5)
+    )
+    for name, expected in whole.items():
+        torch.testing.assert_close(parts[name], expected, rtol=1e-3, atol=1e-5)

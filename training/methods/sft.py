@@ -39,6 +39,7 @@ from transformers import (
 from pipeline.errors import ConfigurationError
 from pipeline.types import Record
 from training.backbone import LoraConfig, Precision, load, parameters, with_lora
+from training.divided_loss import divide_loss
 from training.packing import Ints, Packs
 from training.run import Run
 
@@ -70,6 +71,8 @@ class SftConfig(Record):
     """None, or `false` in a file, for full weights."""
     precision: Precision = "bf16"
     gradient_checkpointing: bool = True
+    loss_tokens: int | None = Field(default=None, gt=0)
+    """Tokens whose logits are held at once; None for those of a whole micro-batch. The result is the same."""
     fsdp: bool = False
     """Spread parameters, gradients and optimizer over the GPUs that accelerate starts the run on."""
     eval_every: int = Field(default=50, gt=0)
@@ -156,6 +159,8 @@ def train(
     if validation is not None and not validation.packing.n_target_tokens:
         validation = None
     model: torch.nn.Module = load(config.base, config.precision if config.lora is not None else "fp32")
+    if config.loss_tokens is not None:
+        divide_loss(model, config.loss_tokens)  # type: ignore[arg-type]  # what `load` gave
     torch.manual_seed(config.seed)  # the adapter's first weights
     if config.lora is not None:
         model = with_lora(model, config.lora)  # type: ignore[arg-type]  # what `load` gave
@@ -206,6 +211,8 @@ def _arguments(config: SftConfig, packs: int, validated: bool, run: Run) -> Trai
         fsdp=config.fsdp,  # type: ignore[arg-type]  # a flag by its documentation
         fsdp_config={"version": 2, "activation_checkpointing": config.gradient_checkpointing} if config.fsdp else None,
         ddp_find_unused_parameters=False,
+        # Otherwise every GPU holds the gradients of the whole model until the last micro-batch of a step.
+        accelerator_config={"gradient_accumulation_kwargs": {"sync_each_batch": config.fsdp}},
         seed=config.seed,
         data_seed=config.seed,
         logging_steps=1,
