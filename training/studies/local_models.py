@@ -21,7 +21,7 @@ from training.models import TrainedModel
 from training.policy import open_model
 from training.studies.running import StretchOver
 from training.studies.study import Arm, LearningConfig, Study
-from training.weight_files import adapter_sha256
+from training.weight_files import weights_sha256
 
 ADAPTERS = "training/gguf"
 """Below the data folder."""
@@ -80,7 +80,7 @@ class LocalModels:
     def _gguf_adapter(self, base: Path, model: TrainedModel) -> Path:
         if model.file.kind == "weights":
             raise ConfigurationError("acting.gguf takes adapters only; set learning.lora_rank, or leave gguf out")
-        file = self.data / ADAPTERS / f"{adapter_sha256(model.learned)[:_DIGITS]}.gguf"
+        file = self.data / ADAPTERS / f"{weights_sha256(model.learned)[:_DIGITS]}.gguf"
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.is_file():
             write_gguf_adapter(base, model.learned, file)
