@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.chosen import chosen_rows
 from pipeline.schemas import to_rows
 from pipeline.tables import Store
 from tests.integration.projects import FRUIT, Project, ledger, word_tools
@@ -37,8 +38,7 @@ lora = { rank = 4, alpha = 8 }
 
 
 def instances(project: Project) -> set[str]:
-    rows = to_rows(Store(project.data).read("instances"))
-    return {str(row["instance_id"]) for row in rows if row["admitted"]}
+    return {str(row["instance_id"]) for row in chosen_rows(Store(project.data))}
 
 
 def said(project: Project, *arguments: str) -> dict[str, object]:
