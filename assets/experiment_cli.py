@@ -57,6 +57,7 @@ def experiment(
 
     Each cell, a part of a training or of an evaluation, leaves a line in NAME/cells.jsonl of the results, so that a
     stopped experiment goes on, also with lines that others committed. result.json and plot.png are made of the lines.
+    Several of the same command at once share the evaluations: a model in a process answers one question at a time.
     """
     from rich.console import Console
 

@@ -1,16 +1,24 @@
 """What `touchstone experiment` shows of a result: tables, and the picture beside result.json."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from assets.visible import visible
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.table import Table
 
     from pipeline.quality.agreement import Mean
     from training.evaluation_compare import Difference
+    from training.studies.figures import ArmResult
     from training.studies.results import StudyResult
+
+_UPRIGHT = 5
+"""Arms whose names fit beside each other."""
 
 
 def result_tables(found: "StudyResult") -> "list[Table]":
@@ -44,41 +52,59 @@ def result_remarks(found: "StudyResult") -> list[str]:
     return [*said, *(f"{name}: {value}" for name, value in found.findings.items())]
 
 
-def write_arms_plot(found: "StudyResult", path: Path) -> None:
-    """pass@k of the arms where there are several k, else pass@1; beside it the losses of their trainings."""
+def write_arms_plot(found: "StudyResult", path: Path, *, curves: bool = False) -> None:
+    """pass@1 of the arms of each environment, or pass@k by k; beside it the losses of their trainings."""
     from matplotlib.figure import Figure
 
-    environments = [name for name, arms in found.arms.items() if arms]
-    learned = {name: arm.training for arms in found.arms.values() for name, arm in arms.items() if arm.training}
+    environments = {name: arms for name, arms in found.arms.items() if arms}
+    learned = {name: arm.training for arms in environments.values() for name, arm in arms.items() if arm.training}
     columns = max(1, len(environments)) + bool(learned)
     figure = Figure(figsize=(4.2 * columns, 3.4), layout="constrained")
     places = list(figure.subplots(1, columns, squeeze=False)[0])
-    for environment, axes in zip(environments, places, strict=False):
-        for number, arm in enumerate(found.arms[environment].values()):
-            if 1 in arm.pass_at_k:
-                rate = arm.pass_at_k[1]
-                spread = [[rate.mean - rate.low], [rate.high - rate.mean]]
-                axes.errorbar([number], [rate.mean], yerr=spread, fmt="o", capsize=4)
-                axes.annotate(f"{rate.mean:.2f}", (number, rate.mean), textcoords="offset points", xytext=(8, 0))
-        names = list(found.arms[environment])
-        axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 4 else 0, ha="center")
-        axes.set_xlim(-0.6, len(names) - 0.3)
+    for (environment, arms), axes in zip(environments.items(), places, strict=False):
+        (_draw_curves if curves else _draw_rates)(axes, arms)
         axes.set_ylim(0, 1)
-        axes.set_ylabel("pass@1, 95 % interval")
         axes.set_title(environment, fontsize=10)
     if learned:
-        for name, seeds in learned.items():
-            for seed, told in seeds.items():
-                curve = told["losses"]
-                assert isinstance(curve, list)
-                steps, losses = zip(*curve, strict=True)
-                places[-1].plot(steps, losses, label=name if len(seeds) == 1 else f"{name}, seed {seed}")
-        places[-1].set_xlabel("step")
-        places[-1].set_ylabel("loss, nats a token")
-        places[-1].legend(frameon=False)
+        _draw_losses(places[-1], learned)
     for axes in places:
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, format="png", dpi=90)
+
+
+def _draw_rates(axes: "Axes", arms: "Mapping[str, ArmResult]") -> None:
+    for number, arm in enumerate(arms.values()):
+        if (rate := arm.pass_at_k.get(1)) is not None:
+            spread = [[rate.mean - rate.low], [rate.high - rate.mean]]
+            axes.errorbar([number], [rate.mean], yerr=spread, fmt="o", capsize=4)
+            axes.annotate(f"{rate.mean:.2f}", (number, rate.mean), textcoords="offset points", xytext=(8, 0))
+    axes.set_xticks(range(len(arms)), list(arms), rotation=60 if len(arms) > _UPRIGHT else 0)
+    axes.set_xlim(-0.6, len(arms) - 0.3)
+    axes.set_ylabel("pass@1, 95 % interval")
+
+
+def _draw_curves(axes: "Axes", arms: "Mapping[str, ArmResult]") -> None:
+    for name, arm in arms.items():
+        means = list(arm.pass_at_k.values())
+        (line,) = axes.plot(list(arm.pass_at_k), [mean.mean for mean in means], "o-", label=name)
+        lows, highs = [mean.low for mean in means], [mean.high for mean in means]
+        axes.fill_between(list(arm.pass_at_k), lows, highs, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("k")
+    axes.set_ylabel("pass@k, 95 % interval")
+    axes.legend(frameon=False)
+
+
+def _draw_losses(axes: "Axes", learned: "Mapping[str, Mapping[str, Mapping[str, JsonValue]]]") -> None:
+    for name, seeds in learned.items():
+        for seed, told in seeds.items():
+            curve = told["losses"]
+            assert isinstance(curve, list)
+            steps, losses = zip(*curve, strict=True)
+            axes.plot(steps, losses, label=name if len(seeds) == 1 else f"{name}, seed {seed}")
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss, nats a token")
+    axes.legend(frameon=False)
 
 
 def _interval(mean: "Mean | None") -> str:

@@ -36,18 +36,20 @@ def study_of(name: str, settings: Path | None, base: Path | None = None, gguf: P
 
     Raises ConfigurationError.
     """
-    kind = study_type(name)
+    kind, chosen = study_type(name), {"base": base, "gguf": gguf}
     try:
         told = {} if settings is None else tomllib.loads(settings.read_text(encoding="utf-8"))
         folder = Path() if settings is None else settings.absolute().parent
-        for table, path, given in (("learning", "base", base), ("acting", "gguf", gguf)):
-            part = told.setdefault(table, {})
-            if given is not None:
+        for *tables, path in kind.paths:
+            part = told
+            for table in tables:
+                part = part.setdefault(table, {})
+            if (given := chosen.get(path)) is not None:
                 part[path] = given.absolute()
-            elif isinstance(part, dict) and isinstance(part.get(path), str):
+            elif isinstance(part.get(path), str):
                 part[path] = (folder / part[path]).resolve()
         return kind.of(told)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         faults = error.errors() if isinstance(error, ValidationError) else ()
         texts = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
         raise ConfigurationError(f"{settings or 'without --settings'}: {'; '.join(texts)}") from error
@@ -86,5 +88,5 @@ def write_result(study: "type[Study]", folder: Path, setting: str | None) -> "St
     part.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
     sync(part)
     part.replace(folder / RESULT)
-    write_arms_plot(found, folder / PLOT)
+    write_arms_plot(found, folder / PLOT, curves=study.curves)
     return found

@@ -28,3 +28,16 @@ def exclusive(path: Path, purpose: str) -> Iterator[None]:
             logger.info("waiting for %s: another process holds %s", purpose, path)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Hold `path` as a lock file if nobody else does, and say whether; nobody waits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assets.cli import touchstone
-from assets.experiments import study_of
+from assets.experiment_figures import write_arms_plot
+from assets.experiments import RESULTS, study_of, write_result
 from pipeline.errors import ConfigurationError
 from training.cells import Cell, CellLine, Cells
 from training.studies.planning import ArmPlan, StudyPlan
@@ -38,8 +39,7 @@ def finished(folder: Path) -> None:
     plan = StudyPlan(
         name="small_sft",
         config=config,
-        snapshot="terminal@v0001",
-        snapshot_sha256="0",
+        versions={"terminal@v0001": "0"},
         base_sha256="0",
         gguf_sha256=None,
         held_out=("checksum",),
@@ -78,6 +78,14 @@ def test_a_report_makes_result_and_picture_of_the_lines(tmp_path: Path) -> None:
     assert picture.startswith(b"\x89PNG") and len(picture) < 60_000
 
 
+def test_curves_of_several_attempts_are_another_picture(tmp_path: Path) -> None:
+    finished(tmp_path)
+    folder = tmp_path / "small_sft"
+    found = write_result(STUDIES["small_sft"], folder, None)
+    write_arms_plot(found, folder / "curves.png", curves=True)
+    assert (folder / "curves.png").read_bytes() != (folder / "plot.png").read_bytes()
+
+
 def test_paths_of_settings_are_relative_to_their_file(tmp_path: Path) -> None:
     found = study_of("small_sft", settings(tmp_path)).config
     assert (found.learning.base, found.acting.gguf) == (tmp_path / "weights", tmp_path / "weights.gguf")
@@ -98,6 +106,13 @@ def test_paths_of_settings_are_relative_to_their_file(tmp_path: Path) -> None:
 def test_a_mistake_is_named(tmp_path: Path, name: str, text: str, fault: str) -> None:
     with pytest.raises(ConfigurationError, match=fault):
         study_of(name, settings(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_the_committed_sizes_are_settings_of_their_experiments(name: str) -> None:
+    (file,) = (RESULTS / name).glob("*.toml")
+    found = study_of(name, file, Path("/weights"))
+    assert found.name == name and found.config.learning.base == Path("/weights")
 
 
 def test_without_settings_the_weights_are_asked_for() -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.generators.file_tasks import FAMILIES
+from sandbox.locks import claimed
 from tests.unit.study_folders import StandInModels, bench, lines, row, study_folder, task
 from training.cells import Cells
 from training.studies.material import Material
 from training.studies.planning import planned
-from training.studies.results import result_of
-from training.studies.running import do_cells
+from training.studies.results import PLAN_CELL, result_of
+from training.studies.running import do_cells, evaluation_name
 from training.studies.small_sft import SmallSft, held_out_families
 
 HELD_OUT = sorted(held_out_families())
@@ -110,6 +111,17 @@ def test_a_stopped_experiment_goes_on_with_what_is_missing(material: Material, t
         counts.append(len(cells.lines()) - 1)
     assert counts == [3, 6, 9, 11, 11]
     assert result_of(SmallSft, cells).cells_done == 11
+
+
+def test_a_cell_that_another_process_does_is_left_to_it(material: Material, tmp_path: Path) -> None:
+    cells, small_one = Cells(tmp_path / "cells.jsonl"), small(material)
+    setting = do_cells(small_one, bench(material, models(material, tmp_path)), Cells(tmp_path / "plan.jsonl"), most=1)
+    (first, second, *_) = planned(small_one, material).plan.cells()
+    taken = material.data / "locks" / f"cell-{evaluation_name(SmallSft.name, setting, first)}.lock"
+    with claimed(taken) as mine, claimed(taken) as again:
+        assert mine and not again
+        do_cells(small_one, bench(material, models(material, tmp_path)), cells, most=1)
+    assert [one.cell for one in cells.lines()] == [PLAN_CELL, second]
 
 
 def test_a_training_that_takes_several_cells_is_counted_as_such(material: Material, tmp_path: Path) -> None:

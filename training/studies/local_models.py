@@ -13,6 +13,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.llm.local_server import LocalModel, LocalModelConfig
 from pipeline.llm.protocol import ChatModel
 from pipeline.llm.weights import find_adapter, find_weights
+from sandbox.locks import exclusive
 from training.backbone import LoraConfig
 from training.gguf_adapter import write_gguf_adapter
 from training.launch import fine_tune
@@ -41,17 +42,19 @@ class LocalModels:
         assert arm.lesson is not None
         config = study.config.learning
         version = arm.lesson.version
-        return fine_tune(
-            sft_config(config, seed),
-            self.data,
-            version.reference,
-            re.sub(r"[^a-z0-9_]+", "-", f"{study.name}-{arm.name}".lower()),
-            code_commit=self.code_commit,
-            only=frozenset(row.trajectory_id for row in arm.lesson.rows),
-            rows_in=version.root,
-            watched=False,
-            on_step=_Stretch(config).on_step,
-        )
+        name = re.sub(r"[^a-z0-9_]+", "-", f"{study.name}-{arm.name}".lower())
+        with exclusive(self.data / "locks" / f"learning-{name}-{seed}.lock", f"the training of {name}"):
+            return fine_tune(
+                sft_config(config, seed),
+                self.data,
+                version.reference,
+                name,
+                code_commit=self.code_commit,
+                only=frozenset(row.trajectory_id for row in arm.lesson.rows),
+                rows_in=version.root,
+                watched=False,
+                on_step=_Stretch(config).on_step,
+            )
 
     @contextmanager
     def opened(self, study: Study, arm: Arm, model: TrainedModel | None) -> Iterator[ChatModel]:
@@ -79,7 +82,7 @@ class LocalModels:
 
     def _gguf_adapter(self, base: Path, model: TrainedModel) -> Path:
         if model.file.kind == "weights":
-            raise ConfigurationError("acting.gguf takes adapters only; set learning.lora_rank, or leave gguf out")
+            raise ConfigurationError("acting.gguf takes adapters only; give learning.lora_rank, or leave gguf out")
         file = self.data / ADAPTERS / f"{weights_sha256(model.learned)[:_DIGITS]}.gguf"
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.is_file():
@@ -104,7 +107,7 @@ def sft_config(config: LearningConfig, seed: int) -> SftConfig:
         ),
         micro_batch=1,
         gradient_accumulation=config.batch,
-        lora=None if rank is None else LoraConfig(rank=rank, alpha=2 * rank),
+        lora=None if rank == 0 else LoraConfig(rank=rank, alpha=2 * rank),
         seed=seed,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,8 @@ class StudyPlan(Record):
 
     name: str
     config: dict[str, JsonValue]
-    snapshot: str
-    snapshot_sha256: str
+    versions: dict[str, str]
+    """NAME@VERSION of the rows that are learned from -> hash of their content."""
     base_sha256: str
     gguf_sha256: str | None
     """Of the weights that answer; None where those of `base` do."""
@@ -98,16 +99,15 @@ def planned(study: Study, material: Material) -> Planned:
     _refuse_held_out(study, learned)
     trained = [row.trained for row in sorted(learned)]
     tasks = evaluated_tasks(material.store, material.splits, config.acting, study.held_out(), trained)
-    version = material.version(config.snapshot)
+    versions = {arm.lesson.version for arm in arms.values() if arm.lesson is not None}
     by_seed: dict[str, dict[str, ArmPlan]] = {}
     for (seed, name), arm in arms.items():
         by_seed.setdefault(str(seed), {})[name] = _told(arm)
-    told = config.model_dump(mode="json", exclude={"learning": {"base"}, "acting": {"gguf", "threads"}})
+    told = _without_paths(config.model_dump(mode="json", exclude={"acting": {"threads"}}), study.paths)
     plan = StudyPlan(
         name=study.name,
         config=told,
-        snapshot=version.reference,
-        snapshot_sha256=version.sha256,
+        versions={version.reference: version.sha256 for version in sorted(versions)},
         base_sha256=weights_sha256(material.base),
         gguf_sha256=find_weights(str(gguf), Path()).sha256 if (gguf := config.acting.gguf) is not None else None,
         held_out=tuple(sorted(study.held_out())),
@@ -118,6 +118,16 @@ def planned(study: Study, material: Material) -> Planned:
         },
     )
     return Planned(plan, arms, dict(by_environment(tasks)))
+
+
+def _without_paths(told: dict[str, JsonValue], paths: Sequence[Sequence[str]]) -> dict[str, JsonValue]:
+    for path in paths:
+        place: JsonValue = told
+        for name in path[:-1]:
+            place = place[name] if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.pop(path[-1], None)
+    return told
 
 
 def _refuse_held_out(study: Study, rows: set[StudyRow]) -> None:

@@ -17,6 +17,7 @@ from pipeline.llm.protocol import ChatModel
 from pipeline.rollout import RolloutConfig
 from pipeline.rollout_report import recorded_attempts, spent_by
 from pipeline.stages.options import Options
+from sandbox.locks import claimed, exclusive
 from sandbox.protocol import Backend
 from training.cells import Cell, CellLine, Cells
 from training.evaluate import EvaluationConfig, Policy, evaluate
@@ -96,10 +97,12 @@ def do_cells(
 ) -> str:
     """Do the cells that have no line yet, at most so many; the setting they belong to.
 
-    A cell with attempts that our machinery broke gets no line: the next call tries those attempts again. Raises
-    ConfigurationError, and what training and evaluation raise.
+    A cell with attempts that our machinery broke gets no line: the next call tries those attempts again. Several
+    processes share the evaluations of one data folder. Raises ConfigurationError, and what training and evaluation
+    raise.
     """
-    plan = planned(study, bench.material)
+    with exclusive(bench.material.data / "locks" / f"plan-{study.name}.lock", f"the plan of {study.name}"):
+        plan = planned(study, bench.material)
     work = _Work(study, bench, cells, plan, plan.plan.setting, on_cell, most)
     work.add(PLAN_CELL, 0.0, {}, plan.plan.model_dump(mode="json"))
     missing = cells.missing(work.setting, plan.plan.cells())
@@ -150,9 +153,13 @@ class _Work:
             trained = None if arm.lesson is None else [row.trained for row in arm.lesson.rows]
             policy = Policy(answering, None if model is None else model.reference, trained)
             for cell in evaluations:
-                if not self._spend():
-                    return False
-                self._evaluated(cell, policy)
+                name = evaluation_name(self.study.name, self.setting, cell)
+                with claimed(self.bench.material.data / "locks" / f"cell-{name}.lock") as mine:
+                    if not mine or not self.cells.missing(self.setting, [cell]):
+                        continue  # another process does it, or did
+                    if not self._spend():
+                        return False
+                    self._evaluated(cell, policy, EvaluationFolder(self.bench.material.data, name))
         return True
 
     def _spend(self) -> bool:
@@ -182,11 +189,10 @@ class _Work:
             return model
         return None
 
-    def _evaluated(self, cell: Cell, policy: Policy) -> None:
+    def _evaluated(self, cell: Cell, policy: Policy, folder: EvaluationFolder) -> None:
         config, began = self.study.config, time.monotonic()
         tasks = [one.task for one in self.planned.part(cell, config.acting.instances_per_cell)]
         names = {one.task.instance_id: one for one in self.planned.tasks[cell.environment]}
-        folder = EvaluationFolder(self.bench.material.data, evaluation_name(self.study.name, self.setting, cell))
         found = evaluate(
             folder,
             tasks,
@@ -198,7 +204,8 @@ class _Work:
             code_commit=self.bench.material.code_commit,
         )
         made = recorded_attempts(folder.store)
-        tallies = instance_tallies(tasks, made)
+        # It leaves out what comes too near to the rows of this arm, should the plan not have seen that.
+        tallies = instance_tallies([task for task in tasks if task.instance_id in found.instances], made)
         if lost := sum(config.acting.runs - one.judged for one in tallies.values()):
             logger.warning("%s: %d attempts have no result; the same command tries them again", cell.name, lost)
             return

@@ -27,8 +27,8 @@ class LearningConfig(Record):
     learning_rate: float = Field(default=2e-4, gt=0.0)
     batch: int = Field(default=4, gt=0)
     """Packs of a step."""
-    lora_rank: int | None = Field(default=16, gt=0)
-    """Twice it is alpha; None for full weights."""
+    lora_rank: int = Field(default=16, ge=0)
+    """Twice it is alpha; 0 for full weights."""
     precision: Literal["bf16", "fp32"] = "fp32"
     gradient_checkpointing: bool = True
     save_every: int = Field(default=10, gt=0)
@@ -107,6 +107,11 @@ class Study(ABC):
     """One line."""
     compared_to: ClassVar[str] = "base"
     """Name of the arm that all others are compared to."""
+    paths: ClassVar[tuple[tuple[str, ...], ...]] = (("learning", "base"), ("acting", "gguf"))
+    """Settings that are paths: they name places of a machine and decide nothing."""
+
+    curves: ClassVar[bool] = False
+    """Whether the picture is of pass@k by k, and not of pass@1 alone."""
 
     @classmethod
     @abstractmethod
