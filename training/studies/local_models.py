@@ -27,6 +27,8 @@ from training.weight_files import weights_sha256
 ADAPTERS = "training/gguf"
 """Below the data folder."""
 _DIGITS = 16
+_LOSS_TOKENS = 1024
+"""Logits are made of the tokens that are learned alone, and of so many at a time."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def sft_config(config: LearningConfig, seed: int) -> SftConfig:
         ),
         micro_batch=1,
         gradient_accumulation=config.batch,
+        loss_tokens=_LOSS_TOKENS,
         lora=None if rank == 0 else LoraConfig(rank=rank, alpha=2 * rank),
         seed=seed,
     )
