@@ -61,7 +61,7 @@ def experiment(
     """
     from rich.console import Console
 
-    from assets.experiments import CELLS, RESULTS, do_study, study_of, study_type, write_result
+    from assets.experiments import CELLS, RESULTS, command_of, do_study, study_of, study_type, write_result
     from training.cells import Cells
 
     console = Console(stderr=as_json, log_path=False)
@@ -80,6 +80,7 @@ def experiment(
                 Cells(folder / CELLS),
                 most,
                 lambda cell, done, of: console.log(f"{cell.name}: {done} of {of} cells", markup=False),
+                command_of(name, settings=settings, base=base, gguf=gguf),
             )
     found = write_result(study_type(name), folder, setting)
     _show(console, found)

@@ -55,12 +55,19 @@ def study_of(name: str, settings: Path | None, base: Path | None = None, gguf: P
         raise ConfigurationError(f"{settings or 'without --settings'}: {'; '.join(texts)}") from error
 
 
+def command_of(name: str, **files: Path | None) -> str:
+    """What was given to make a plan, files by their names alone."""
+    told = [f"--{option} {file.name}" for option, file in files.items() if file is not None]
+    return " ".join(["touchstone experiment", name, *told])
+
+
 def do_study(
     workshop: Workshop,
     study: "Study",
     cells: "Cells",
     most: int | None,
     on_cell: "Callable[[Cell, int, int], None]",
+    command: str,
 ) -> str:
     """Do cells that are missing; the setting that they belong to. Raises ConfigurationError."""
     need_training_packages(NEEDED if study.config.acting.gguf is None else (*NEEDED, "gguf", "xllamacpp"))
@@ -74,7 +81,8 @@ def do_study(
     )
     models = LocalModels(workshop.data, workshop.model, commit)
     options = Options(workers=workshop.settings.workers, machines=workshop.machines())
-    return do_cells(study, Bench(material, models, workshop.backend, options), cells, most, on_cell)
+    bench = Bench(material, models, workshop.backend, options, command)
+    return do_cells(study, bench, cells, most, on_cell)
 
 
 def write_result(study: "type[Study]", folder: Path, setting: str | None) -> "StudyResult":

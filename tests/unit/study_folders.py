@@ -124,7 +124,7 @@ class StandInModels:
 
 def bench(material: Material, models: StandInModels) -> Bench:
     backend = PlannedBackend()
-    return Bench(material, models, lambda: backend, OPTIONS)
+    return Bench(material, models, lambda: backend, OPTIONS, "touchstone experiment")
 
 
 def lines(folder: Path) -> list[CellLine]:

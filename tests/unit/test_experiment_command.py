@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from assets.cli import touchstone
 from assets.experiment_figures import write_arms_plot
-from assets.experiments import RESULTS, study_of, write_result
+from assets.experiments import RESULTS, command_of, study_of, write_result
 from pipeline.errors import ConfigurationError
 from training.cells import Cell, CellLine, Cells
 from training.studies.planning import ArmPlan, StudyPlan
@@ -52,7 +52,7 @@ def finished(folder: Path) -> None:
         line = {"setting": plan.setting, "cell": cell, "seconds": 1.0, "code_commit": "abc", "figures": figures}
         cells.add(CellLine.model_validate(line))
 
-    add(PLAN_CELL, plan.model_dump(mode="json"))
+    add(PLAN_CELL, {"command": "touchstone experiment small_sft", "plan": plan.model_dump(mode="json")})
     add(Cell(arm="1x", seed=0, environment="all", part="train"), {"losses": [[1, 2.0], [2, 1.0]], "steps": 2})
     for arm, passed in (("base", 1), ("1x", 4)):
         results = [{"name": name, "family": "checksum", "judged": 4, "passed": passed} for name in ("one", "two")]
@@ -86,6 +86,11 @@ def test_curves_of_several_attempts_are_another_picture(tmp_path: Path) -> None:
     assert (folder / "curves.png").read_bytes() != (folder / "plot.png").read_bytes()
 
 
+def test_a_command_is_kept_without_places_of_the_machine() -> None:
+    said = command_of("small_sft", settings=Path("/home/me/sizes.toml"), base=Path("/models/small"), gguf=None)
+    assert said == "touchstone experiment small_sft --settings sizes.toml --base small"
+
+
 def test_paths_of_settings_are_relative_to_their_file(tmp_path: Path) -> None:
     found = study_of("small_sft", settings(tmp_path)).config
     assert (found.learning.base, found.acting.gguf) == (tmp_path / "weights", tmp_path / "weights.gguf")
@@ -110,9 +115,9 @@ def test_a_mistake_is_named(tmp_path: Path, name: str, text: str, fault: str) ->
 
 @pytest.mark.parametrize("name", list(STUDIES))
 def test_the_committed_sizes_are_settings_of_their_experiments(name: str) -> None:
-    (file,) = (RESULTS / name).glob("*.toml")
-    found = study_of(name, file, Path("/weights"))
-    assert found.name == name and found.config.learning.base == Path("/weights")
+    files = list((RESULTS / name).glob("*.toml"))
+    found = [study_of(name, file, Path("/weights")) for file in files]
+    assert found and {(one.name, one.config.learning.base) for one in found} == {(name, Path("/weights"))}
 
 
 def test_without_settings_the_weights_are_asked_for() -> None:

@@ -39,7 +39,9 @@ def local(material: Material) -> LocalModels:
 
 def test_a_tiny_experiment_goes_from_rows_to_its_result(material: Material, tmp_path: Path) -> None:
     cells, backend = Cells(tmp_path / "cells.jsonl"), PlannedBackend()
-    do_cells(study(material), Bench(material, local(material), lambda: backend, OPTIONS), cells)
+    do_cells(
+        study(material), Bench(material, local(material), lambda: backend, OPTIONS, "touchstone experiment"), cells
+    )
     found = result_of(SmallSft, cells)
     assert (found.cells_done, found.cells_planned) == (5, 5)
     arms = found.arms["touchstone"]

@@ -23,6 +23,7 @@ class StudyResult(Record):
     name: str
     about: str
     command: str
+    """That the plan was made with."""
     setting: str
     seeds: tuple[int, ...]
     cells_done: int
@@ -44,7 +45,7 @@ def result_of(study: type[Study], cells: Cells, setting: str | None = None) -> S
     if not plans:
         raise ConfigurationError(f"{cells.file} has no plan yet; `touchstone experiment {study.name}` makes one")
     chosen = setting or next(reversed(plans))
-    plan = StudyPlan.model_validate(plans[chosen].figures)
+    plan = StudyPlan.model_validate(plans[chosen].figures["plan"])
     done = {line.cell.name: line for line in lines if line.setting == chosen}
     wanted = plan.cells()
     arms = {
@@ -53,7 +54,7 @@ def result_of(study: type[Study], cells: Cells, setting: str | None = None) -> S
     return StudyResult(
         name=study.name,
         about=study.about,
-        command=f"touchstone experiment {study.name}",
+        command=str(plans[chosen].figures["command"]),
         setting=chosen,
         seeds=tuple(int(seed) for seed in plan.arms),
         cells_done=sum(cell.name in done for cell in wanted),

@@ -82,6 +82,8 @@ class Bench:
     backend: Callable[[], Backend]
     """Asked for when the first attempt is made: a machine that only trains needs none."""
     options: Options
+    command: str
+    """That was given, without places of this machine; kept with the plan."""
 
 
 OnCell = Callable[[Cell, int, int], None]
@@ -104,7 +106,7 @@ def do_cells(
     with exclusive(bench.material.data / "locks" / f"plan-{study.name}.lock", f"the plan of {study.name}"):
         plan = planned(study, bench.material)
     work = _Work(study, bench, cells, plan, plan.plan.setting, on_cell, most)
-    work.add(PLAN_CELL, 0.0, {}, plan.plan.model_dump(mode="json"))
+    work.add(PLAN_CELL, 0.0, {}, {"command": bench.command, "plan": plan.plan.model_dump(mode="json")})
     missing = cells.missing(work.setting, plan.plan.cells())
     for (seed, arm), group in groupby(missing, key=lambda cell: (cell.seed, cell.arm)):
         if not work.arm(plan.arms[seed, arm], seed, list(group)):
@@ -185,7 +187,8 @@ class _Work:
                 continue
             if cell is not None:
                 told = {"reference": model.reference, "base_sha256": model.file.training.base_sha256}
-                self.add(cell, time.monotonic() - began, told, trained_figures(model))
+                weights = {name: sha for name, sha in model.file.files.items() if name.endswith(".safetensors")}
+                self.add(cell, time.monotonic() - began, told | weights, trained_figures(model))
             return model
         return None
 
