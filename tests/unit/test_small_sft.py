@@ -14,7 +14,7 @@ from tests.unit.study_folders import StandInModels, bench, lines, row, study_fol
 from training.cells import Cells
 from training.studies.material import Material
 from training.studies.planning import planned
-from training.studies.results import PLAN_CELL, result_of
+from training.studies.results import PLAN_CELL, plans_of, result_of
 from training.studies.running import do_cells, evaluation_name
 from training.studies.small_sft import SmallSft, held_out_families
 
@@ -166,6 +166,20 @@ def test_another_size_is_another_setting_whose_cells_are_its_own(material: Mater
     assert first != second
     assert (result_of(SmallSft, cells).setting, result_of(SmallSft, cells).cells_done) == (second, 1)
     assert result_of(SmallSft, cells, first).cells_done == 2
+
+
+def test_instances_that_come_later_do_not_change_a_plan_that_was_made(material: Material, tmp_path: Path) -> None:
+    cells = Cells(tmp_path / "cells.jsonl")
+    first = do_cells(small(material, instances=5), bench(material, models(material, tmp_path)), cells, most=1)
+    known = plans_of(cells)[first]
+    study, fewer = small(material, instances=5), {"touchstone": dict(list(known.instances["touchstone"].items())[1:])}
+    other = known.model_copy(update={"instances": fewer})
+    found = planned(study, material, [other])
+    assert found.plan == other != known
+    assert [task.name for task in found.tasks["touchstone"]] == list(fewer["touchstone"])
+    gone = known.model_copy(update={"instances": {"touchstone": {"general/gone/0//": "checksum"}}})
+    assert planned(study, material, [gone]).plan == known
+    assert planned(small(material, instances=4), material, [known]).plan != known
 
 
 def test_without_a_plan_there_is_no_result(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pipeline.types import Record, content_id
 from training.cells import Cell
 from training.studies.material import Material, StudyRow, counted
 from training.studies.study import Arm, Study
-from training.studies.tasks import NamedTask, by_environment, evaluated_tasks
+from training.studies.tasks import NamedTask, open_tasks
 from training.weight_files import weights_sha256
 
 PLAN, TRAIN, EVALUATE = "plan", "train", "evaluate"
@@ -91,33 +91,49 @@ class Planned:
         return self.tasks[cell.environment][number * size : (number + 1) * size]
 
 
-def planned(study: Study, material: Material) -> Planned:
-    """Choose rows and instances. Raises ConfigurationError where there are too few."""
+def planned(study: Study, material: Material, known: Sequence[StudyPlan] = ()) -> Planned:
+    """Choose rows and instances; those of a `known` plan, the latest first, stay though others may be chosen now.
+
+    Raises ConfigurationError where there are too few.
+    """
     config = study.config
     arms = {(seed, arm.name): arm for seed in config.seeds for arm in study.arms(seed, material)}
     learned = {row for arm in arms.values() if arm.lesson is not None for row in arm.lesson.rows}
     _refuse_held_out(study, learned)
     trained = [row.trained for row in sorted(learned)]
-    tasks = evaluated_tasks(material.store, material.splits, config.acting, study.held_out(), trained)
+    tasks = open_tasks(material.store, material.splits, config.acting, study.held_out(), trained)
+    chosen = {environment: group[: config.acting.instances] for environment, group in tasks.items()}
+    plan = _plan(study, material, arms, chosen)
+    for other in reversed(known):
+        if plan.model_copy(update={"instances": other.instances}) == other:
+            there = {environment: {task.name: task for task in group} for environment, group in tasks.items()}
+            if all(set(names) <= set(there[environment]) for environment, names in other.instances.items()):
+                found = {one: [there[one][name] for name in names] for one, names in other.instances.items()}
+                return Planned(other, arms, found)
+    return Planned(plan, arms, chosen)
+
+
+def _plan(
+    study: Study,
+    material: Material,
+    arms: Mapping[tuple[int, str], Arm],
+    tasks: Mapping[str, Sequence[NamedTask]],
+) -> StudyPlan:
     versions = {arm.lesson.version for arm in arms.values() if arm.lesson is not None}
     by_seed: dict[str, dict[str, ArmPlan]] = {}
     for (seed, name), arm in arms.items():
         by_seed.setdefault(str(seed), {})[name] = _told(arm)
-    told = _without_paths(config.model_dump(mode="json", exclude={"acting": {"threads"}}), study.paths)
-    plan = StudyPlan(
+    gguf = study.config.acting.gguf
+    return StudyPlan(
         name=study.name,
-        config=told,
+        config=_without_paths(study.config.model_dump(mode="json", exclude={"acting": {"threads"}}), study.paths),
         versions={version.reference: version.sha256 for version in sorted(versions)},
         base_sha256=weights_sha256(material.base),
-        gguf_sha256=find_weights(str(gguf), Path()).sha256 if (gguf := config.acting.gguf) is not None else None,
+        gguf_sha256=find_weights(str(gguf), Path()).sha256 if gguf is not None else None,
         held_out=tuple(sorted(study.held_out())),
         arms=by_seed,
-        instances={
-            environment: {task.name: task.family for task in group}
-            for environment, group in by_environment(tasks).items()
-        },
+        instances={environment: {task.name: task.family for task in group} for environment, group in tasks.items()},
     )
-    return Planned(plan, arms, dict(by_environment(tasks)))
 
 
 def _without_paths(told: dict[str, JsonValue], paths: Sequence[Sequence[str]]) -> dict[str, JsonValue]:

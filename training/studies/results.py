@@ -38,14 +38,19 @@ class StudyResult(Record):
     plan: StudyPlan
 
 
+def plans_of(cells: Cells) -> dict[str, StudyPlan]:
+    """Those that are in the lines, by their settings, the newest last."""
+    lines = [line for line in cells.lines() if line.cell == PLAN_CELL]
+    return {line.setting: StudyPlan.model_validate(line.figures["plan"]) for line in lines}
+
+
 def result_of(study: type[Study], cells: Cells, setting: str | None = None) -> StudyResult:
     """Of one setting, by default the newest plan. Raises ConfigurationError where there is none."""
-    lines = cells.lines()
-    plans = {line.setting: line for line in lines if line.cell == PLAN_CELL}
+    lines, plans = cells.lines(), plans_of(cells)
     if not plans:
         raise ConfigurationError(f"{cells.file} has no plan yet; `touchstone experiment {study.name}` makes one")
     chosen = setting or next(reversed(plans))
-    plan = StudyPlan.model_validate(plans[chosen].figures["plan"])
+    plan = plans[chosen]
     done = {line.cell.name: line for line in lines if line.setting == chosen}
     wanted = plan.cells()
     arms = {
@@ -54,7 +59,7 @@ def result_of(study: type[Study], cells: Cells, setting: str | None = None) -> S
     return StudyResult(
         name=study.name,
         about=study.about,
-        command=str(plans[chosen].figures["command"]),
+        command=str(done[PLAN_CELL.name].figures["command"]),
         setting=chosen,
         seeds=tuple(int(seed) for seed in plan.arms),
         cells_done=sum(cell.name in done for cell in wanted),

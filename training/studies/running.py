@@ -28,7 +28,7 @@ from training.models import TrainedModel
 from training.studies.figures import InstanceResult
 from training.studies.material import Material
 from training.studies.planning import ALL, TRAIN, Planned, planned
-from training.studies.results import PLAN_CELL
+from training.studies.results import PLAN_CELL, plans_of
 from training.studies.study import Arm, Study, StudyConfig
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def do_cells(
     raise.
     """
     with exclusive(bench.material.data / "locks" / f"plan-{study.name}.lock", f"the plan of {study.name}"):
-        plan = planned(study, bench.material)
+        plan = planned(study, bench.material, list(plans_of(cells).values()))
     work = _Work(study, bench, cells, plan, plan.plan.setting, on_cell, most)
     work.add(PLAN_CELL, 0.0, {}, {"command": bench.command, "plan": plan.plan.model_dump(mode="json")})
     missing = cells.missing(work.setting, plan.plan.cells())

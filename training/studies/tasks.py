@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -40,14 +40,15 @@ def task_name(task: EvaluatedTask) -> str:
     return f"{instance.domain}/{instance.family}/{instance.seed}/{document}/{told.get('line', '')}"
 
 
-def evaluated_tasks(
+def open_tasks(
     store: Store, splits: SplitConfig, acting: ActingConfig, held_out: frozenset[str], trained: Sequence[TrainedRow]
-) -> list[NamedTask]:
-    """Those of each environment, one of each family in turn, without those that come too near to what any arm learns.
+) -> dict[str, list[NamedTask]]:
+    """Those that may be evaluated, by environment, in the order in which they are taken: one of each family in turn.
 
-    Raises ConfigurationError for an environment that has too few.
+    What comes too near to what any arm learns is left out. Raises ConfigurationError for an environment that has too
+    few.
     """
-    found: list[NamedTask] = []
+    found: dict[str, list[NamedTask]] = {}
     for environment in acting.environments:
         named = {task_name(task): task for task in reversed(_candidates(store, splits, acting, held_out, environment))}
         near = {leak.instance_id for leak in leaks(trained, list(named.values())) if leak.left_out}
@@ -57,7 +58,7 @@ def evaluated_tasks(
                 f"acting.instances: {acting.instances} of {environment} are asked for; there are {len(kept)}, and "
                 f"{len(near)} that come too near to what is learned"
             )
-        found += _in_turn(kept)[: acting.instances]
+        found[environment] = _in_turn(kept)
     return found
 
 
@@ -80,11 +81,3 @@ def _in_turn(tasks: Iterable[NamedTask]) -> list[NamedTask]:
         groups.setdefault(task.family, []).append(task)
     turns = zip_longest(*(groups[family] for family in sorted(groups)))
     return [task for turn in turns for task in turn if task is not None]
-
-
-def by_environment(tasks: Iterable[NamedTask]) -> Mapping[str, list[NamedTask]]:
-    """In their order."""
-    found: dict[str, list[NamedTask]] = {}
-    for task in tasks:
-        found.setdefault(task.environment, []).append(task)
-    return found
