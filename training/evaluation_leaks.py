@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pipeline.curation.benchmarks import BenchmarkTask
-from pipeline.curation.decontamination import Benchmark, Ours
+from pipeline.curation.decontamination import BOILERPLATE_TASKS, Benchmark, Ours
 from pipeline.types import Record
 from training.evaluation_tasks import EvaluatedTask
 from training.trained_on import TrainedRow
@@ -90,9 +90,18 @@ def leaks(trained: Iterable[TrainedRow], evaluated: Iterable[EvaluatedTask]) -> 
 def _near(trained: Sequence[TrainedRow], evaluated: Sequence[EvaluatedTask]) -> list[Leak]:
     if not trained or not evaluated:
         return []
-    known = [BenchmarkTask(name=row.trajectory_id, instruction=row.instruction, tests="") for row in trained]
+    told = [(row.family, row.instruction) for row in trained]
+    usual = _usual_paragraphs([*told, *((task.instance.family, task.instance.instruction) for task in evaluated)])
+    known = [
+        BenchmarkTask(name=row.trajectory_id, instruction=_own(row.instruction, usual), tests="") for row in trained
+    ]
     ours = [
-        Ours(instance_id=task.instance_id, repository="", instruction=task.instance.instruction, verifier="")
+        Ours(
+            instance_id=task.instance_id,
+            repository="",
+            instruction=_own(task.instance.instruction, usual),
+            verifier="",
+        )
         for task in evaluated
     ]
     seen = Benchmark(known).check(ours)
@@ -101,6 +110,28 @@ def _near(trained: Sequence[TrainedRow], evaluated: Sequence[EvaluatedTask]) -> 
         for task in evaluated
         if (one := seen[task.instance_id]).task is not None
     ]
+
+
+def _usual_paragraphs(told: Iterable[tuple[str, str]]) -> set[str]:
+    """Of (family, instruction): paragraphs that tasks of several families have, which say nothing of any one of them.
+
+    Such a one is where the repository lies: few tasks have it, and of one repository all of them.
+    """
+    families: dict[str, set[str]] = {}
+    for family, instruction in told:
+        for paragraph in _paragraphs(instruction):
+            families.setdefault(paragraph, set()).add(family)
+    return {paragraph for paragraph, found in families.items() if len(found) >= BOILERPLATE_TASKS}
+
+
+def _own(instruction: str, usual: set[str]) -> str:
+    """The paragraphs that are not usual; all of them where nothing else would be left."""
+    own = [paragraph for paragraph in _paragraphs(instruction) if paragraph not in usual]
+    return "\n\n".join(own) if own else instruction
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
 
 
 def _leak(

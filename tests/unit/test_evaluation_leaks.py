@@ -64,6 +64,27 @@ def test_unrelated_texts_and_no_training_are_no_leaks() -> None:
     assert leaks([trained(prose(1))], []) == []
 
 
+def test_a_paragraph_that_tasks_of_three_families_have_is_no_leak_and_one_of_two_is() -> None:
+    place = f"Paths are relative to /srv/tool, {prose(9, 30)}"
+    learned = [
+        TrainedRow(f"traj-{family}", f"task-{family}", f"{prose(number)}\n\n{place}", "own/tool", family)
+        for number, family in enumerate(("renamed", "copied", "counted"))
+    ]
+    asked = [task(f"{prose(5)}\n\n{place}", family="sorted")]
+    assert leaks(learned, asked) == []
+    assert [one.kind for one in leaks(learned[:1], asked)] == ["near_duplicate"]
+
+
+def test_a_near_copy_is_found_beside_a_paragraph_that_all_have() -> None:
+    place = f"Paths are relative to /srv/tool, {prose(9, 30)}"
+    learned = [
+        TrainedRow(f"traj-{family}", f"task-{family}", f"{prose(number)}\n\n{place}", "own/tool", family)
+        for number, family in enumerate(("renamed", "copied", "counted"))
+    ]
+    near = leaks(learned, [task(f"{prose(1)} again\n\n{place}", family="sorted")])
+    assert [(one.kind, one.trajectory_id) for one in near] == [("near_duplicate", "traj-copied")]
+
+
 def test_repositories_and_families_in_common_are_figures_of_what_is_kept() -> None:
     tasks = [
         task(prose(1), "Shared/Tool", "other"),
