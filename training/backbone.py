@@ -10,14 +10,15 @@ from typing import Literal
 
 import torch
 from peft import LoraConfig as PeftLoraConfig
-from peft import PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model, get_peft_model_state_dict
 from pydantic import Field
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from safetensors import SafetensorError, safe_open
+from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import Record
-from training.weight_files import WEIGHTS
+from training.weight_files import ADAPTER, WEIGHTS
 
 Precision = Literal["bf16", "fp32"]
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -33,26 +34,38 @@ class LoraConfig(Record):
     """Names of layers; `all-linear` stands for every linear layer but the output's."""
 
 
-def load(base: Path, precision: Precision) -> PreTrainedModel:
-    """The model of a folder of weights, on the CPU. Nothing is fetched and no code of it is run.
+def load(base: Path, dtype: torch.dtype = torch.float32, adapter: Path | None = None) -> torch.nn.Module:
+    """The weights of a folder, with an adapter on them, on the CPU. Nothing is fetched and no code of it is run.
 
-    Raises ConfigurationError when the folder is not one.
+    Raises ConfigurationError when a folder is none of these or the adapter is of another model.
     """
     if not (base / "config.json").is_file() or not any(base.glob(WEIGHTS)):
         raise ConfigurationError(f"{base} is no folder of weights: it lacks config.json or {WEIGHTS}")
     disable_progress_bar()  # type: ignore[no-untyped-call]
+    model: torch.nn.Module
     try:
         model = AutoModelForCausalLM.from_pretrained(
-            base, dtype=DTYPES[precision], local_files_only=True, trust_remote_code=False, use_safetensors=True
+            base, dtype=dtype, local_files_only=True, trust_remote_code=False, use_safetensors=True
         )
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigurationError(f"{base}: its model cannot be loaded ({error})") from error
-    assert isinstance(model, PreTrainedModel)
-    model.config.use_cache = False  # with a cache, windows of a pack would see each other
+        if adapter is not None:
+            model = PeftModel.from_pretrained(model, str(adapter), local_files_only=True)
+            _check_adapter(model, adapter)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise ConfigurationError(f"{base}{f' with {adapter}' if adapter else ''} cannot be loaded: {error}") from error
     return model
 
 
-def with_lora(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
+def _check_adapter(model: torch.nn.Module, adapter: Path) -> None:
+    """Raises ConfigurationError for an adapter that is not all in the model: peft leaves out what has no place."""
+    with safe_open(adapter / ADAPTER, framework="pt") as stored:
+        there = set(stored.keys())
+    placed = set(get_peft_model_state_dict(model))
+    if there != placed:
+        first = min(there ^ placed)
+        raise ConfigurationError(f"{adapter} is of another model: {first} is in one of the two only")
+
+
+def with_lora(model: torch.nn.Module, config: LoraConfig) -> PeftModel:
     """The model with a new adapter, the only thing that is trainable. Raises ConfigurationError for unknown targets."""
     targets = config.targets[0] if len(config.targets) == 1 else list(config.targets)
     told = PeftLoraConfig(

@@ -15,7 +15,7 @@ from peft import PeftModel
 
 from pipeline.errors import PipelineError
 from pipeline.exports.folders import new_folder
-from training.policy import load
+from training.backbone import load
 from training.tokens import ChatTokenizer
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def merge(base: Path, adapter: Path, folder: Path, tokenizer: Path | None = None
     given = torch.tensor([ids.tolist()])
     with new_folder(folder) as part:
         dtype = transformers.AutoConfig.from_pretrained(base, local_files_only=True).dtype or torch.float32
-        model = load(base, adapter)
+        model = load(base, adapter=adapter).eval()
         assert isinstance(model, PeftModel)
         expected = _logits(model, given)
         # Safe: weights that stop being numbers are an error and no file.
@@ -68,7 +68,7 @@ def merge(base: Path, adapter: Path, folder: Path, tokenizer: Path | None = None
         for name in TOKENIZER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, part / name)
-        written = load(part)
+        written = load(part).eval()
         _check_written(written, merged)
         difference = _difference(_logits(written, given), expected)
     log.info("%s: %s moved the logits by %.2g standard deviations at most", folder, dtype, difference)

@@ -18,15 +18,13 @@ from pathlib import Path
 
 import torch
 import transformers
-from peft import PeftModel, get_peft_model_state_dict
-from safetensors import SafetensorError, safe_open
 
-from pipeline.errors import ConfigurationError
 from pipeline.exports.account import RowRefused
 from pipeline.llm.protocol import Completion, ContextOverflow, Message, ModelUnavailable, PromptRefused, Sampling
 from pipeline.schemas import clean_text
+from training.backbone import load
 from training.tokens import ChatTokenizer
-from training.weight_files import ADAPTER, weights_sha256
+from training.weight_files import weights_sha256
 
 
 @dataclass(frozen=True)
@@ -163,34 +161,9 @@ def open_model(
     """
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     reader = ChatTokenizer(tokenizer or base)
-    loaded = load(base, adapter, dtype).to(device)
+    loaded = load(base, dtype, adapter).eval().to(device)
     facts = {"weights": base.name, "weights_sha256": weights_sha256(base), "dtype": str(dtype).removeprefix("torch.")}
     if adapter is not None:
         facts |= {"adapter": adapter.name, "adapter_sha256": weights_sha256(adapter)}
     context = transformers.AutoConfig.from_pretrained(base, local_files_only=True).max_position_embeddings
     return TransformersModel(loaded, reader, name, int(context), facts)
-
-
-def load(base: Path, adapter: Path | None = None, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    """The weights of a folder, with an adapter on them, ready to answer. Raises ConfigurationError."""
-    model: torch.nn.Module
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            base, dtype=dtype, local_files_only=True, trust_remote_code=False, use_safetensors=True
-        )
-        if adapter is not None:
-            model = PeftModel.from_pretrained(model, str(adapter), local_files_only=True)
-            _check_adapter(model, adapter)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise ConfigurationError(f"{base}{f' with {adapter}' if adapter else ''} cannot be loaded: {error}") from error
-    return model.eval()
-
-
-def _check_adapter(model: torch.nn.Module, adapter: Path) -> None:
-    """Raises ConfigurationError for an adapter that is not all in the model: peft leaves out what has no place."""
-    with safe_open(adapter / ADAPTER, framework="pt") as stored:
-        there = set(stored.keys())
-    placed = set(get_peft_model_state_dict(model))
-    if there != placed:
-        first = min(there ^ placed)
-        raise ConfigurationError(f"{adapter} is of another model: {first} is in one of the two only")

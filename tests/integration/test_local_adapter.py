@@ -18,8 +18,8 @@ from pipeline.llm.protocol import Completion, Message, Sampling
 from pipeline.llm.weights import find_adapter
 from tests.unit.tiny_gguf import tiny_gguf
 from tests.unit.tiny_models import tiny_adapter, tiny_model
+from training.backbone import load
 from training.gguf_adapter import write_gguf_adapter
-from training.policy import load
 from training.tokens import ChatTokenizer
 
 
@@ -52,7 +52,7 @@ class Torch:
     """What torch says of the tokens of an answer."""
 
     def __init__(self, base: Path, adapter: Path | None) -> None:
-        self._model = load(base, adapter)
+        self._model = load(base, adapter=adapter).eval()
         self._tokenizer = ChatTokenizer(base)
 
     def gaps(self, question: str, answer: Completion) -> tuple[float, float]:

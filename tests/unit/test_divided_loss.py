@@ -21,7 +21,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def learned(base: Path, tokens: int | None, share: float, of: int | None = 37, lora: bool = False) -> dict[str, Tensor]:
     """The loss and all gradients of two rows of fifty tokens, of which a share is learned."""
-    model: torch.nn.Module = load(base, "fp32")
+    model: torch.nn.Module = load(base)
     if tokens is not None:
         divide_loss(model, tokens)  # type: ignore[arg-type]  # what `load` gave
     torch.manual_seed(0)

@@ -12,8 +12,9 @@ from transformers import AutoModelForCausalLM
 from pipeline.errors import ConfigurationError
 from pipeline.llm.protocol import Completion, ContextOverflow, Message, ModelUnavailable, Sampling
 from tests.unit.tiny_models import CONTEXT, tiny_adapter, tiny_model
+from training.backbone import load
 from training.chat_template import read_template
-from training.policy import TransformersModel, draw, load, open_model
+from training.policy import TransformersModel, draw, open_model
 from training.tokens import ChatTokenizer
 
 ASK = [Message(role="system", content="be brief"), Message(role="user", content="list us")]
@@ -165,7 +166,7 @@ def test_weights_that_are_no_numbers_are_a_fault_and_no_answer(base: Path) -> No
 def test_folders_that_hold_no_model_are_named(base: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"tokenizer\.json cannot be read"):
         open_model("x", tmp_path)
-    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+    with pytest.raises(ConfigurationError, match="is no folder of weights"):
         open_model("x", tmp_path, tokenizer=base)
     with pytest.raises(ConfigurationError, match=r"cannot be loaded: .*adapter_config"):
         open_model("x", base, tmp_path)

@@ -101,7 +101,7 @@ def test_full_weights_are_a_version_of_weights(data: Path) -> None:
     model = fine_tune(config, data, "terminal", "full")
     assert model.file.kind == "weights"
     assert model.file.training.trainable_parameters == model.file.training.parameters
-    assert (model.learned / "config.json").is_file()
+    assert json.loads((model.learned / "config.json").read_text())["use_cache"] is True
 
 
 def test_the_command_line_trains(data: Path) -> None:

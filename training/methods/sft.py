@@ -38,7 +38,7 @@ from transformers import (
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import Record
-from training.backbone import LoraConfig, Precision, load, parameters, with_lora
+from training.backbone import DTYPES, LoraConfig, Precision, load, parameters, with_lora
 from training.divided_loss import divide_loss
 from training.packing import Ints, Packs
 from training.run import Run
@@ -158,12 +158,12 @@ def train(
         raise ConfigurationError("fsdp needs GPUs; leave it out on this machine")
     if validation is not None and not validation.packing.n_target_tokens:
         validation = None
-    model: torch.nn.Module = load(config.base, config.precision if config.lora is not None else "fp32")
+    model = load(config.base, DTYPES[config.precision if config.lora is not None else "fp32"])
     if config.loss_tokens is not None:
         divide_loss(model, config.loss_tokens)  # type: ignore[arg-type]  # what `load` gave
     torch.manual_seed(config.seed)  # the adapter's first weights
     if config.lora is not None:
-        model = with_lora(model, config.lora)  # type: ignore[arg-type]  # what `load` gave
+        model = with_lora(model, config.lora)
     every, trainable = parameters(model)
     logger.info("%d packs, %d of %d parameters are trained", len(packs), trainable, every)
     trainer = Trainer(
@@ -181,6 +181,8 @@ def train(
     if trainer.is_world_process_zero():
         run.forget_after(int(checkpoint.rpartition("-")[2]) if checkpoint else 0)
     trainer.train(resume_from_checkpoint=checkpoint)
+    if config.lora is None:  # the Trainer switched off what makes answers fast, and would keep it so
+        model.config.use_cache = True  # type: ignore[union-attr]  # the settings of a model of transformers
     trainer.save_model(str(run.folder / RESULT))
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     return Learned(run.folder / RESULT, every, trainable, trainer.state.global_step, device)
