@@ -153,7 +153,9 @@ def train(
     if not packs.packing.n_target_tokens:
         raise ConfigurationError("there is no token of an assistant to learn; look at audit.json of the tokens")
     if config.precision == "bf16" and not torch.cuda.is_available():
-        logger.warning('bf16 on a CPU is slow; precision = "fp32" is the faster one there')
+        logger.warning(
+            'bf16 on a CPU that has no instructions for it is slow; there precision = "fp32" is the faster one'
+        )
     if config.fsdp and not torch.cuda.is_available():
         raise ConfigurationError("fsdp needs GPUs; leave it out on this machine")
     if validation is not None and not validation.packing.n_target_tokens:
