@@ -40,7 +40,7 @@ class FilesConfig(Record):
 
     max_tasks: int = Field(default=2, ge=0)
     """Tasks per repository, each about another file, as far as there are enough. Up to the number of families each is
-    of another family; a larger number goes round the families again."""
+    of another family; a larger number goes round the families again, and a file may have a task of each."""
 
 
 class Files:
@@ -69,30 +69,41 @@ class Files:
             yield refusal("", 0, "", "no_text_file", "too few of its files are plain texts of some lines")
 
     def _tasks(self, given: GeneratorInput, tree: Tree, found: Survey) -> Iterator[tuple[str, FileTask, Material]]:
-        """One task of each family that finds a file, and so round again until a whole round found none."""
+        """One task of each family that finds a file, and so round again until a whole round found none.
+
+        Files that have no task yet come first; in a second round and later a file may have one of each family.
+        """
         chance = random.Random(given.repository.repository_id)
         names = _texts(tree, found.files)
         chance.shuffle(names)
         families = list(FAMILIES)
         chance.shuffle(families)
-        left = -1
-        while len(names) != left:
-            left = len(names)
+        taken: dict[str, set[str]] = {family: set() for family in families}
+        fresh, made = list(names), True
+        while made:
+            made = False
             for family in families:
-                for name in names:
-                    material = Material(
-                        workdir=found.workdir,
-                        name=name,
-                        text=tree.text(name),
-                        neighbours=_neighbours(tree, found.files, name),
-                        chance=chance,
-                    )
+                others = [name for name in names if name not in fresh] if self._config.max_tasks > len(families) else []
+                for name in (name for name in [*fresh, *others] if name not in taken[family]):
+                    material = _material(tree, found, name, chance)
                     if (task := FAMILIES[family](material)) is not None:
-                        names.remove(name)
+                        made = True
+                        taken[family].add(name)
+                        fresh = [one for one in fresh if one != name]
                         yield family, task, material
                         break
             if self._config.max_tasks <= len(families):
                 return
+
+
+def _material(tree: Tree, found: Survey, name: str, chance: random.Random) -> Material:
+    return Material(
+        workdir=found.workdir,
+        name=name,
+        text=tree.text(name),
+        neighbours=_neighbours(tree, found.files, name),
+        chance=chance,
+    )
 
 
 def _texts(tree: Tree, present: frozenset[str]) -> list[str]:

@@ -185,8 +185,16 @@ def test_up_to_the_number_of_families_none_is_used_twice(tmp_path: Path) -> None
     assert [one.failure_class for one in made if not one.instance] == ["no_text_file"]
 
 
-def test_rounds_end_with_the_files(tmp_path: Path) -> None:
-    made = _made(tmp_path, 5, 30)
+def test_where_files_are_few_each_gets_a_task_of_every_family_and_none_twice(tmp_path: Path) -> None:
+    made = [one for one in _made(tmp_path, 2, 60) if one.instance]
+    found = [(one.document, one.instance.family) for one in made if one.instance]
+    assert len({one.document for one in made[:2]}) == 2, "files without a task come first"
+    assert len(set(found)) == len(found) > len(FAMILIES)
+    assert {document for document, _ in found} == {"docs/part0.md", "docs/part1.md"}
+
+
+def test_up_to_the_number_of_families_no_file_has_two_tasks(tmp_path: Path) -> None:
+    made = _made(tmp_path, 5, len(FAMILIES))
     assert len(_families(made)) == 5
     assert made[-1].failure_class == "no_text_file"
 
