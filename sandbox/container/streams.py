@@ -19,6 +19,9 @@ from sandbox.streams import Deadline, HijackedStream, Sink, engine_call
 # its streams open): seconds, growing.
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.5, 5.0
 HELPER_S = 5.0
+LATER_EVENTS_S = 0.2
+LATER_LOOKS = 10
+"""Pause between two looks for events of memory, and how many looks there are while some still come."""
 CLOCK_TICKS = 100
 """Per second, in /proc/*/stat on every Linux."""
 NOT_RUNNING = re.compile(r"is not running|no such exec instance", re.IGNORECASE)
@@ -114,6 +117,7 @@ class ContainerProcesses:
         self._container = container
         self._restart = restart
         self._created_at = time.time()
+        self._oom_events = 0
         self._helper: _Helper | None = None
 
     def stop(self, shell_pid: int, *, began_s_ago: float, force: bool) -> bool:
@@ -136,7 +140,20 @@ class ContainerProcesses:
         self._restart()
 
     def oom_kills(self) -> int:
-        """As the engine's last few hundred events tell. Raises SandboxUnavailable."""
+        """As the engine's last few hundred events tell. Raises SandboxUnavailable.
+
+        Where one came, others of the same command may still come: the engine tells of them later than of its end.
+        """
+        before, found = self._oom_events, self._count_oom_events()
+        for _ in range(LATER_LOOKS):
+            if found <= before:
+                break
+            time.sleep(LATER_EVENTS_S)
+            before, found = found, self._count_oom_events()
+        self._oom_events = found
+        return found
+
+    def _count_oom_events(self) -> int:
         with engine_call("asking for the events of a sandbox"):
             events = self._containers.client.api.events(
                 since=f"{self._created_at:.3f}",
