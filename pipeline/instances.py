@@ -32,7 +32,7 @@ from pipeline.generators.domain_tasks import Build, DomainsConfig
 from pipeline.generators.file_tasks import GENERATOR as FILES
 from pipeline.generators.file_tasks import FilesConfig
 from pipeline.generators.llm import Llm, LlmConfig
-from pipeline.generators.protocol import Candidate, GeneratorInput
+from pipeline.generators.protocol import Candidate, GeneratorInput, refusal
 from pipeline.llm.protocol import ChatModel
 from pipeline.types import Record, Repository, TaskInstance, Variant
 from sandbox.errors import VerifierBroken
@@ -171,6 +171,7 @@ class _Admitting:
 
     def rows(self, repository_id: str, candidates: Sequence[Candidate]) -> list[InstanceRow]:
         """A row for each candidate."""
+        candidates = each_once(candidates)
         sound = [c.instance for c in candidates if c.instance and all(gate.passed for gate in text_gates(c.instance))]
         shared = Counter(instance.image_digest for instance in sound)
         rows = []
@@ -269,6 +270,21 @@ class _Admitting:
         if self._pristine is not None:
             self._pristine.close()
             self._pristine = None
+
+
+def each_once(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """A task that a generator made before in the same item is refused: an id names one row."""
+    seen: set[str] = set()
+    found = []
+    for candidate in candidates:
+        instance = candidate.instance
+        if instance is not None and instance.instance_id in seen:
+            reason = f"it is {instance.instance_id} again"
+            candidate = refusal(candidate.document, candidate.line, candidate.excerpt, "same_task", reason)
+        elif instance is not None:
+            seen.add(instance.instance_id)
+        found.append(candidate)
+    return found
 
 
 def _rejected(row: InstanceRow, gates: tuple[Gate, ...]) -> InstanceRow:

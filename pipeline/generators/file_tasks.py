@@ -79,6 +79,7 @@ class Files:
         families = list(FAMILIES)
         chance.shuffle(families)
         taken: dict[str, set[str]] = {family: set() for family in families}
+        solved: set[tuple[str, ...]] = set()
         fresh, made = list(names), True
         while made:
             made = False
@@ -86,8 +87,10 @@ class Files:
                 others = [name for name in names if name not in fresh] if self._config.max_tasks > len(families) else []
                 for name in (name for name in [*fresh, *others] if name not in taken[family]):
                     material = _material(tree, found, name, chance)
-                    if (task := FAMILIES[family](material)) is not None:
+                    # What asks about a whole folder asks the same for each of its files.
+                    if (task := FAMILIES[family](material)) is not None and task.solution not in solved:
                         made = True
+                        solved.add(task.solution)
                         taken[family].add(name)
                         fresh = [one for one in fresh if one != name]
                         yield family, task, material

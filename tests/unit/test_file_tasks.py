@@ -141,9 +141,10 @@ def test_a_folder_that_the_image_added_to_is_not_asked_about() -> None:
     assert _neighbours(tree, there | {"docs/built.o"}, "docs/a.txt") == {}
 
 
-def _made(folder: Path, files: int, max_tasks: int) -> list[Candidate]:
-    """Tasks about a repository of so many texts."""
+def _made(folder: Path, files: int, max_tasks: int, others: tuple[str, ...] = ()) -> list[Candidate]:
+    """Tasks about a repository of so many texts, and others with these names."""
     texts = {f"docs/part{number}.md": README.replace("it", f"it{number}") for number in range(files)}
+    texts |= {f"docs/{name}": README for name in others}
     with tarfile.open(folder / "tree.tar", "w") as tar:
         for name, text in texts.items():
             member = tarfile.TarInfo(name)
@@ -191,6 +192,12 @@ def test_where_files_are_few_each_gets_a_task_of_every_family_and_none_twice(tmp
     assert len({one.document for one in made[:2]}) == 2, "files without a task come first"
     assert len(set(found)) == len(found) > len(FAMILIES)
     assert {document for document, _ in found} == {"docs/part0.md", "docs/part1.md"}
+
+
+def test_what_is_asked_about_a_whole_folder_is_asked_once(tmp_path: Path) -> None:
+    made = [one.instance for one in _made(tmp_path, 6, 60, others=("notes.txt", "more.txt")) if one.instance]
+    assert len([one for one in made if one.family == "named_files"]) == 2, "one of each kind of file"
+    assert len({one.solution for one in made}) == len(made)
 
 
 def test_up_to_the_number_of_families_no_file_has_two_tasks(tmp_path: Path) -> None:

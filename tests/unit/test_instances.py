@@ -6,7 +6,8 @@ import pytest
 
 from pipeline.admission.leaks import leak_gate
 from pipeline.admission.lint import lint_gate
-from pipeline.instances import InstancesConfig, admit, select_different
+from pipeline.generators.protocol import Candidate
+from pipeline.instances import InstancesConfig, admit, each_once, select_different
 from pipeline.types import TaskInstance, Verifier, VerifierFile
 from sandbox.errors import SandboxUnavailable, VerifierBroken
 from sandbox.protocol import Sandbox
@@ -232,3 +233,15 @@ def test_near_copies_of_admitted_instances_are_found(instance: TaskInstance) -> 
     twin = instance.model_copy(update={"repository_id": "repo-2"})
     assert select_different([instance, twin], []).keys() == {max(instance.instance_id, twin.instance_id)}
     assert select_different([twin], [instance]).keys() == {twin.instance_id}
+
+
+def test_a_task_that_a_generator_makes_twice_is_refused_the_second_time(instance: TaskInstance) -> None:
+    other = instance.model_copy(update={"instruction": "Write yes."})
+    first, second, third = each_once(
+        [
+            Candidate(document="a", line=number, excerpt="", instance=one)
+            for number, one in enumerate([instance, other, instance])
+        ]
+    )
+    assert (first.instance, second.instance, third.instance) == (instance, other, None)
+    assert (third.failure_class, third.line, third.reason) == ("same_task", 2, f"it is {instance.instance_id} again")
