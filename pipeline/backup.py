@@ -1,8 +1,9 @@
 """What a data folder alone knows, copied while runs go on, and brought back into an empty one.
 
-Kept: working tables and journal, published versions, the trees that rows name, what is known of hubs, score models, and
-Dagster's files. Not kept, for it can be had again: images, clones, downloaded archives, caches, and frozen states,
-which are regained from the recorded commands. Nor are secrets.
+Kept: working tables and journal, published versions, the trees that rows name, what is known of hubs, score models,
+versions of trained models, and Dagster's files. Not kept, for it can be had again: images, clones, downloaded archives,
+caches, evaluations, runs of training, and frozen states, which are regained from the recorded commands. Nor are
+secrets.
 
 The journal and the list of the tables' files are taken in one moment at which no table grows: an older journal would
 write items again, a newer one would miss rows. All that is listed never changes, so it is copied afterwards. Every file
@@ -38,7 +39,7 @@ MANIFEST = "backup.json"
 DATA, SERVER = "data", "server"
 """Folders of a back-up: what comes from the data folder, and what comes from a database server."""
 DATABASES = ("tables/journal.sqlite", "crawl/*.sqlite", "dagster/**/*.db")
-PLAIN = ("snapshots/**/*", "sources/*.tar", "score_models/**/*", "dagster/alive/*")
+PLAIN = ("snapshots/**/*", "sources/*.tar", "score_models/**/*", "models/*/v*/**/*", "dagster/alive/*")
 _CHUNK = 1 << 20
 
 

@@ -74,6 +74,9 @@ def a_back_up(tmp_path: Path) -> Path:
         describe=lambda draft: {"README.md": ""},
         summary={},
     )
+    for version in ("v0001", ".v0002-unfinished"):
+        (store.root / "models/sft" / version / "adapter").mkdir(parents=True)
+        (store.root / "models/sft" / version / "adapter/adapter_model.safetensors").write_text(version)
     (store.root / "docker").mkdir()
     (store.root / "docker" / "layer").write_text("can be had again")
     back_up(store.root, tmp_path / "backup", None)
@@ -85,6 +88,8 @@ def test_tables_and_versions_come_back_and_what_can_be_had_again_stays_away(tmp_
     assert made.rows["scores"] == Store(tmp_path / "new").read("scores").num_rows == 2
     assert made.versions == ("words/v0001",)
     assert [version.version for version in versions(tmp_path / "new", "words")] == ["v0001"]
+    (weights,) = (tmp_path / "new/models").rglob("*.safetensors")
+    assert weights.read_text() == "v0001"
     assert not list((tmp_path / "backup").rglob("layer"))
 
 
