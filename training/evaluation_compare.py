@@ -117,7 +117,7 @@ def difference_of(pairs: Sequence[tuple[float, float]]) -> Difference:
         high=mean.high,
         better=better,
         worse=worse,
-        p_value=round(sign_test(better, worse), 4),
+        p_value=float(f"{sign_test(better, worse):.3g}"),
     )
 
 

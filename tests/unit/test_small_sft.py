@@ -103,6 +103,19 @@ def test_cells_are_done_once_in_the_order_of_the_arms(material: Material, tmp_pa
     assert cells.file.read_bytes() == before and not again.answered and not again.trained
 
 
+def test_arms_of_few_rows_are_evaluated_on_all_that_the_plan_kept(tmp_path: Path) -> None:
+    place = f"Paths are relative to {' '.join(f'/srv/tool/part{number}' for number in range(9))}."
+    rows = [row(f"{family} row", family=family, instruction=f"{family} row\n\n{place}") for family in OTHERS]
+    tasks = [task(name, family=name.rpartition("-")[0], instruction=f"Plan {name}.\n\n{place}") for name in NAMES]
+    found = study_folder(tmp_path / "data", rows, tasks)
+    do_cells(
+        small(found, 1, instances_per_cell=1), bench(found, models(found, tmp_path)), Cells(tmp_path / "cells.jsonl")
+    )
+    evaluated = [line for line in lines(tmp_path) if line.cell.part.startswith("evaluate")]
+    kept = {line.cell.name: len(line.figures["instances"]) for line in evaluated}  # type: ignore[arg-type]
+    assert len(kept) == 3 * len(NAMES) and set(kept.values()) == {1}
+
+
 def test_a_stopped_experiment_goes_on_with_what_is_missing(material: Material, tmp_path: Path) -> None:
     cells = Cells(tmp_path / "cells.jsonl")
     counts = []

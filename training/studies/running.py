@@ -30,6 +30,7 @@ from training.studies.material import Material
 from training.studies.planning import ALL, TRAIN, Planned, planned
 from training.studies.results import PLAN_CELL, plans_of
 from training.studies.study import Arm, Study, StudyConfig
+from training.trained_on import TrainedRow
 
 logger = logging.getLogger(__name__)
 
@@ -152,8 +153,7 @@ class _Work:
         if not evaluations or self.left == 0:
             return self.left != 0
         with self.bench.models.opened(self.study, arm, model) as answering:
-            trained = None if arm.lesson is None else [row.trained for row in arm.lesson.rows]
-            policy = Policy(answering, None if model is None else model.reference, trained)
+            policy = Policy(answering, None if model is None else model.reference, self._trained_on(arm, seed))
             for cell in evaluations:
                 name = evaluation_name(self.study.name, self.setting, cell)
                 with claimed(self.bench.material.data / "locks" / f"cell-{name}.lock") as mine:
@@ -163,6 +163,17 @@ class _Work:
                         return False
                     self._evaluated(cell, policy, EvaluationFolder(self.bench.material.data, name))
         return True
+
+    def _trained_on(self, arm: Arm, seed: int) -> list[TrainedRow] | None:
+        """What the evaluation of an arm has to leave out: what comes too near to the rows of any arm.
+
+        That of one with few rows must not leave out others than the plan did, which knew them all: what is usual in
+        tasks shows in many of them only. Arms would not be compared on the same instances.
+        """
+        if arm.lesson is None:
+            return None
+        lessons = [one.lesson for (of, _), one in self.planned.arms.items() if of == seed and one.lesson is not None]
+        return list(dict.fromkeys(row.trained for lesson in lessons for row in lesson.rows))
 
     def _spend(self) -> bool:
         """Whether one more cell may be done."""
