@@ -8,12 +8,12 @@ says why.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -28,6 +28,7 @@ from pipeline.types import Record
 from sandbox.building.holding import holding
 from sandbox.building.room import Room
 from sandbox.errors import SandboxUnavailable
+from sandbox.locks import claimed
 from sandbox.protocol import Backend
 
 logger = logging.getLogger(__name__)
@@ -255,18 +256,9 @@ class Disk:
         with self._name_held(name) as held:
             return not held
 
-    @contextlib.contextmanager
-    def _name_held(self, name: str) -> Iterator[bool]:
+    def _name_held(self, name: str) -> AbstractContextManager[bool]:
         """Hold the lock of a name unless a publisher has it; whether it is held."""
-        path = self._store.lock(f"snapshot-{name}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+        return claimed(self._store.lock(f"snapshot-{name}"))
 
 
 def size_of(path: Path) -> int:
