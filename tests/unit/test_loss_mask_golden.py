@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from transformers import PreTrainedTokenizerFast
 
 from pipeline.exports.account import RowRefused
 from tests.unit.family_tokenizers import MISTRAL_LAST_TEMPLATE, Family, llama, mistral, qwen
@@ -141,10 +142,9 @@ def test_the_bytes_that_are_learned_are_those_of_the_row(families: dict[str, Fam
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_ids_are_those_that_transformers_makes_of_the_row(families: dict[str, Family], name: str) -> None:
-    transformers = pytest.importorskip("transformers", reason="the extra train is not there")
     family = families[name]
     tokenizer = ChatTokenizer(family.folder)
-    theirs = transformers.PreTrainedTokenizerFast.from_pretrained(family.folder)
+    theirs = PreTrainedTokenizerFast.from_pretrained(family.folder)
     for case in ("single turn", "three turns", "system", "unicode", "the user begins and ends with blanks", "no text"):
         told = cases(family.end)[case]
         (made,) = encoded(tokenizer, told, 4096)
