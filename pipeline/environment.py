@@ -10,7 +10,7 @@ from pydantic import Field
 from pipeline.types import Record, TaskInstance
 from sandbox.escapes import clean
 from sandbox.protocol import Backend, Sandbox
-from sandbox.types import ExecResult, FileChange, FrozenState
+from sandbox.types import ExecResult, FileChange
 
 MAX_CHANGES = 500
 """More paths than this are not kept on a row: a package that was installed has thousands."""
@@ -23,6 +23,8 @@ class StepOutcome(Record):
     exit_code: int | None
     """None when the command was stopped at its time limit, or where the environment knows no exit codes."""
     seconds: float
+    done: bool = False
+    """The environment takes no further action: the attempt is over."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """What else the row must say about the step; it goes into `Step.extra`."""
 
@@ -39,8 +41,11 @@ class Environment(Protocol):
     def changes(self) -> tuple[FileChange, ...]:
         """What differs from the beginning, by path, at most MAX_CHANGES of it; empty where there are no files."""
 
-    def outcome(self, reference: str) -> FrozenState:
-        """End the attempt and keep its final state under `reference`, for the verifier."""
+    def outcome(self, reference: str) -> str:
+        """End the attempt and keep its final state for the verifier under `reference`, which is given back.
+
+        Empty where no state can be kept: then the steps say how it ended.
+        """
 
     def close(self) -> None:
         """Release everything; safe to call twice."""
@@ -57,7 +62,7 @@ class SandboxEnvironment:
 
     def reset(self) -> str:
         self.close()
-        self._sandbox = self._backend.start(self._instance.image_digest, self._instance.limits)
+        self._sandbox = self._backend.start(self._instance.image, self._instance.limits)
         return ""
 
     def step(self, command: str) -> StepOutcome:
@@ -66,8 +71,8 @@ class SandboxEnvironment:
     def changes(self) -> tuple[FileChange, ...]:
         return tuple(self.sandbox.changes()[:MAX_CHANGES])
 
-    def outcome(self, reference: str) -> FrozenState:
-        return self.sandbox.freeze(reference)
+    def outcome(self, reference: str) -> str:
+        return self.sandbox.freeze(reference).reference
 
     def close(self) -> None:
         if self._sandbox is not None:

@@ -188,9 +188,9 @@ class _Admitting:
                 reason=candidate.reason,
             )
             if candidate.instance is not None:
-                image = candidate.instance.image_digest
+                image = candidate.instance.image
                 if shared.pop(image, 1) > 1:
-                    self._judge_undone(image, [one for one in sound if one.image_digest == image])
+                    self._judge_undone(image, [one for one in sound if one.image == image])
                 row = self._judged(row, candidate.instance)
             rows.append(row)
         return rows
@@ -202,7 +202,7 @@ class _Admitting:
         key = (instance.instance_id, tuple(right), tuple(weak))
         if key not in self._known:
             undone = self._undone.get(instance.instance_id, [])
-            pristine = self._pristine_of(instance.image_digest)
+            pristine = self._pristine_of(instance.image)
             proof = Proof(instance, self._backend, self._config, pristine, right=right, weak=weak, undone=undone)
             self._known[key] = proof.admission()
         return self._known[key]

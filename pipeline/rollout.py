@@ -73,7 +73,7 @@ class _Attempt:
             return observation
         self._pay(action)
         if action.command is None:
-            extra = _calls(action) | ({"told": action.told} if action.told is not None else {})
+            extra = _extra(action) | ({"told": action.told} if action.told is not None else {})
             self._add(action, observation, "", extra=extra)
             if action.told is None:
                 self.stopped = "submitted"
@@ -88,9 +88,12 @@ class _Attempt:
             action.command,
             exit_code=outcome.exit_code,
             seconds=outcome.seconds,
-            extra=_calls(action) | outcome.extra,
+            extra=_extra(action) | outcome.extra,
         )
-        self._look_at_budgets()
+        if outcome.done:
+            self.stopped = "done"
+        else:
+            self._look_at_budgets()
         return outcome.observation
 
     def trajectory(self, observation: str) -> Trajectory:
@@ -102,7 +105,7 @@ class _Attempt:
             self.steps[-1] = last.model_copy(update={"extra": last.extra | {"after": observation}})
         reference = trajectory_id(task.instance_id, agent.name, agent.model, agent.sampling, self.sample)
         changes = self.environment.changes()
-        state = self.environment.outcome(reference)
+        reference = self.environment.outcome(reference)
         assert self.stopped is not None
         return Trajectory(
             instance_id=task.instance_id,
@@ -116,7 +119,7 @@ class _Attempt:
             details=dict(agent.details),
             changes=changes,
             stop_reason=self.stopped,
-            state_reference=state.reference,
+            state_reference=reference,
         )
 
     def _add(self, action: Action, observation: str, done: str, **fields: object) -> None:
@@ -140,6 +143,6 @@ class _Attempt:
         self.stopped = next((name for name, used, most in budgets if most is not None and used >= most), None)
 
 
-def _calls(action: Action) -> dict[str, object]:
+def _extra(action: Action) -> dict[str, object]:
     calls = [call.model_dump(mode="json", exclude_none=True) for call in action.calls]
-    return {"calls": calls} if calls else {}
+    return action.extra | ({"calls": calls} if calls else {})

@@ -18,7 +18,7 @@ from pipeline.schemas import clean_text
 from pipeline.types import Record, TaskInstance
 from sandbox.protocol import Backend, Sandbox
 from sandbox.terminals.terminal import Terminal, TerminalState
-from sandbox.types import FileChange, FrozenState
+from sandbox.types import FileChange
 
 ROWS, COLUMNS = 40, 160
 MAX_WAIT_S = 60.0
@@ -55,7 +55,7 @@ class TerminalEnvironment:
     def reset(self) -> str:
         """The screen with the first prompt."""
         self.close()
-        self._sandbox = self._backend.start(self._instance.image_digest, self._instance.limits)
+        self._sandbox = self._backend.start(self._instance.image, self._instance.limits)
         return f"Current Terminal Screen:\n{self._open().screen.text}"
 
     def step(self, command: str) -> StepOutcome:
@@ -81,9 +81,9 @@ class TerminalEnvironment:
         """See Environment."""
         return tuple(self.sandbox.changes()[:MAX_CHANGES])
 
-    def outcome(self, reference: str) -> FrozenState:
+    def outcome(self, reference: str) -> str:
         """See Environment."""
-        return self.sandbox.freeze(reference)
+        return self.sandbox.freeze(reference).reference
 
     def close(self) -> None:
         """See Environment."""

@@ -17,8 +17,9 @@ from sandbox.types import FileChange, Limits, TestOutcome
 Language = Literal["go", "cpp", "c", "html", "java", "javascript", "php", "python"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
-TaskLanguage = Literal[Language, "shell"]
-"""What a task is written in: the language of its repository, or the shell where it is about tools of the system."""
+TaskLanguage = Literal[Language, "shell", "text"]
+"""What a task is written in: the language of its repository, the shell where it is about tools of the system, or plain
+text where it is a game."""
 
 Domain = Literal[
     "data_processing",
@@ -147,7 +148,8 @@ class VerifierFile(Record):
 class Verifier(Record):
     """The files and the command that judge a final state."""
 
-    kind: Literal["pytest"] = "pytest"
+    kind: Literal["pytest", "environment"] = "pytest"
+    """`environment`: a game, whose own score is the verdict; it has neither files nor a command."""
     files: tuple[VerifierFile, ...]
     command: str = "pytest"
     timeout_s: int = 120
@@ -194,10 +196,11 @@ class Variant(Record):
 
 
 class TaskInstance(Record):
-    """One task in one image."""
+    """One task in one image, or in a game."""
 
     repository_id: str
-    image_digest: str
+    image_digest: str | None
+    """None for a game."""
     instruction: str
     solution: tuple[str, ...]
     """Commands of the reference solution, one step each, run in one shell that starts in the working directory."""
@@ -217,6 +220,13 @@ class TaskInstance(Record):
     """Where the task came from: document, line, heading, sha256 of the document …"""
 
     @property
+    def image(self) -> str:
+        """Digest of the image. Raises ValueError for a game, which has none."""
+        if self.image_digest is None:
+            raise ValueError(f"{self.instance_id} is a game and has no image")
+        return self.image_digest
+
+    @property
     def instance_id(self) -> str:
         return content_id(
             "task", self.repository_id, self.image_digest, self.instruction, list(self.solution), self.verifier.sha256
@@ -230,8 +240,10 @@ Interface = Literal["shell", "terminal"]
 class ModelCall(Record):
     """One question to a model and its answer, as far as it can be told apart from others."""
 
-    purpose: Literal["decision", "summary"] = "decision"
-    """`summary`: what was done so far, written for a conversation that begins anew since the old one grew too long."""
+    purpose: Literal["decision", "summary", "plan", "progress"] = "decision"
+    """`summary`: what was done so far, written for a conversation that begins anew since the old one grew too long.
+    `plan`: the next sub-goal, `progress`: what was done for it; in an agent with several policies a `decision` is the
+    next action."""
     model: str
     """As the server names it."""
     prompt_sha256: str
@@ -259,6 +271,8 @@ class Action(Record):
     answer; `command` is None then."""
     calls: tuple[ModelCall, ...] = ()
     """The questions to a model behind it."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """What the agent has to find again in `Step.extra`, e.g. the sub-goal that it works on."""
 
 
 class Step(Record):
@@ -277,8 +291,8 @@ class Step(Record):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
-StopReason = Literal["submitted", "max_steps", "max_seconds", "max_tokens", "max_cost", "max_context"]
-"""Why an attempt ended: the agent handed in, or a budget was used up. Both are judged."""
+StopReason = Literal["submitted", "done", "max_steps", "max_seconds", "max_tokens", "max_cost", "max_context"]
+"""Why an attempt ended: the agent handed in, the environment was over, or a budget was used up. All are judged."""
 
 
 class Trajectory(Record):

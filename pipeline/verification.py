@@ -54,7 +54,7 @@ def verify(
             }
         )
 
-    state = FrozenState(reference=trajectory.state_reference, image_digest=task.image_digest)
+    state = FrozenState(reference=trajectory.state_reference, image_digest=task.image)
     integrity: tuple[str, ...] = ()
     if task.state_scope == "live":
         integrity = (JUDGED_LIVE,)

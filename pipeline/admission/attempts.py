@@ -83,7 +83,7 @@ class Attempts:
 
     @property
     def _image(self) -> str:
-        return self.instance.image_digest
+        return self.instance.image
 
     def _carry_out(self, commands: Sequence[str], sandbox: Sandbox, to_the_end: bool) -> str:
         fault = ""

@@ -72,7 +72,7 @@ def export_tasks(
     with new_folder(folder) as part:
         for task in tasks:
             name = task.instance.instance_id
-            _write(part / name, task_files(task, runtime, reference(task.instance.image_digest)))
+            _write(part / name, task_files(task, runtime, reference(task.instance.image)))
             written[name] = digest_of(task.instance.verifier.texts)
         _prove_tasks(part, written)
     return HarborExport(folder=str(folder), tasks=tuple(sorted(written)))
@@ -109,7 +109,7 @@ def export_version_tasks(
 
 def _image(task: ExportedTask, reference: Callable[[str], str]) -> str:
     try:
-        return reference(task.instance.image_digest)
+        return reference(task.instance.image)
     except ImageMissing as error:
         raise RowRefused("no_image", str(error)) from error
 

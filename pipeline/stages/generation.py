@@ -48,7 +48,7 @@ def generate(
         repository, checkout = item.fetched
         tree = trees / f"{checkout.tree_sha256}.tar"
         made = make_instances(repository, tree, item.image_digest, backend, config, build=build, model=model)
-        own = {one.instance.image_digest for one in made if one.admitted and one.instance} - {item.image_digest}
+        own = {one.instance.image for one in made if one.admitted and one.instance} - {item.image_digest}
         if push is not None:
             for digest in sorted(own):
                 push(digest)

@@ -111,7 +111,7 @@ def differences(client: docker.DockerClient, before: TaskInstance, after: TaskIn
         for name in TaskInstance.model_fields
         if name not in FROM_ELSEWHERE and getattr(before, name) != getattr(after, name)
     ]
-    same = _content(client, before.image_digest) == _content(client, after.image_digest)
+    same = _content(client, before.image) == _content(client, after.image)
     return found if same else [*found, "image"]
 
 
