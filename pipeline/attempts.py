@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from pipeline.agents import FIXED, MODELLED
+from pipeline.agents import FIXED, MODELLED, SEEDED
 from pipeline.agents.protocol import Agent
 from pipeline.errors import ConfigurationError
 from pipeline.llm.protocol import ChatModel, Sampling
@@ -37,14 +37,18 @@ class SamplesConfig(Record):
 
     def sampling(self, instance_id: str, agent: str, sample: int) -> Sampling:
         """Of one attempt. No two attempts share a seed, but by a chance of one in two thousand million."""
-        digits = content_id("seed", instance_id, agent, sample, self.seed).removeprefix("seed-")
         return Sampling(
             temperature=self.temperatures[sample % len(self.temperatures)],
             top_p=self.top_p,
             max_tokens=self.max_tokens,
-            seed=int(digits, 16) % 2**31,
+            seed=self.seed_of(instance_id, agent, sample),
             token_details=self.token_details,
         )
+
+    def seed_of(self, instance_id: str, agent: str, sample: int) -> int:
+        """Of one attempt, below 2**31."""
+        digits = content_id("seed", instance_id, agent, sample, self.seed).removeprefix("seed-")
+        return int(digits, 16) % 2**31
 
 
 class Attempt(NamedTuple):
@@ -71,12 +75,16 @@ def rounds(
         raise ConfigurationError(
             f"[rollout] agents: {', '.join(needy)} needs a model; name a server in [model], or leave the agent out"
         )
-    for sample in range(config.count if set(agents) & set(MODELLED) else 1):
+    for sample in range(config.count if set(agents) & {*MODELLED, *SEEDED} else 1):
         made: list[Attempt] = []
         for instance in instances:
             for name in agents:
                 if name in FIXED and sample == 0:
                     made.append(Attempt(instance, FIXED[name], 0))
+                elif name in SEEDED:
+                    made.append(
+                        Attempt(instance, SEEDED[name](config.seed_of(instance.instance_id, name, sample)), sample)
+                    )
                 elif name in MODELLED and model is not None and instance.difficulty in config.difficulties:
                     sampling = config.sampling(instance.instance_id, name, sample)
                     made.append(Attempt(instance, MODELLED[name](model, sampling), sample))

@@ -5,11 +5,12 @@ Trajectories are read one at a time: those of all attempts need not fit into mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from pipeline.agents.bash_chat import chat_of
+from pipeline.agents.game_chat import game_chat
 from pipeline.errors import PipelineError
 from pipeline.rows import instance_of, trajectory_of
 from pipeline.schemas import Row, to_rows
@@ -18,6 +19,8 @@ from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory
 
 Found = TypeVar("Found")
+PASSED = frozenset({"passed"})
+JUDGED = frozenset({"passed", "failed"})
 
 
 class RowMissing(PipelineError):
@@ -84,7 +87,7 @@ def _verdicts(store: Store, columns: Sequence[str] | None = None) -> list[Row]:
 
 @dataclass(frozen=True)
 class VerifiedRow:
-    """An attempt that passed, with everything of it that is published."""
+    """An attempt with a verdict, with everything of it that is published."""
 
     trajectory_id: str
     attempt: int
@@ -102,14 +105,17 @@ class VerifiedRow:
         return _published(self.stored.row(self.number), self.verdict, self.instance, self.repository)
 
 
-def verified(store: Store) -> list[VerifiedRow]:
-    """Each attempt that passed, in the order in which attempts were recorded. Raises RowMissing."""
+def verified(store: Store, outcomes: Set[str] = PASSED) -> list[VerifiedRow]:
+    """Each attempt that passed, in the order in which attempts were recorded. Raises RowMissing.
+
+    With other `outcomes`, those that came to one of them.
+    """
     repositories = {row["repository_id"]: row for row in to_rows(store.current("repositories"))}
     instances = {row["instance_id"]: row for row in to_rows(store.current("instances")) if row["instance_id"]}
     verdicts, attempts = _verdicts(store), _Attempts(store)
     passed = []
     for verdict in verdicts:
-        if verdict["outcome"] == "passed":
+        if verdict["outcome"] in outcomes:
             number, instance_id = attempts.find(verdict["trajectory_id"])
             instance = named(instances, instance_id, "instances")
             repository = named(repositories, instance["repository_id"], "repositories")
@@ -133,12 +139,18 @@ def _published(trajectory: Row, verdict: Row, instance: Row, repository: Row) ->
         **{name: instance[name] for name in _PUBLISHED_OF_INSTANCE},
         **{name: trajectory[name] for name in _PUBLISHED_OF_TRAJECTORY},
         "provenance": instance["provenance"],
-        "messages": trajectory["messages"] or list(chat_of(instance_of(instance), trajectory_of(trajectory).steps)),
+        "messages": trajectory["messages"] or _chat(instance_of(instance), trajectory_of(trajectory)),
         "outcome": verdict["outcome"],
         "tests": verdict["tests"],
         "integrity": verdict["integrity"],
         "verified": verdict["outcome"] == "passed",
     }
+
+
+def _chat(instance: TaskInstance, trajectory: Trajectory) -> list[dict[str, str]]:
+    """Of an agent without a model, as one with a model would have had it."""
+    chat = game_chat if instance.verifier.kind == "environment" else chat_of
+    return list(chat(instance, trajectory.steps))
 
 
 _PUBLISHED_OF_REPOSITORY = ("source", "full_name", "commit", "license", "license_path", "license_sha256")

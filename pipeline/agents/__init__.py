@@ -9,10 +9,14 @@ from pipeline.agents.noop import NoopAgent
 from pipeline.agents.oracle import OracleAgent
 from pipeline.agents.protocol import Agent
 from pipeline.agents.terminus import TerminusAgent
+from pipeline.agents.wander import WanderingAgent
 from pipeline.llm.protocol import ChatModel, Sampling
 
 FIXED: Mapping[str, Agent] = {agent.name: agent for agent in (OracleAgent(), NoopAgent())}
 """Agents that ask no model, and so act alike in every sample."""
+
+SEEDED: Mapping[str, Callable[[int], Agent]] = {WanderingAgent.name: WanderingAgent}
+"""Agents that ask no model and act differently with each seed."""
 
 MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
     BashAgent.name: BashAgent,
@@ -20,4 +24,4 @@ MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
 }
 """Agents that a model decides for."""
 
-NAMES = tuple(sorted({*FIXED, *MODELLED}))
+NAMES = tuple(sorted({*FIXED, *SEEDED, *MODELLED}))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pipeline.attempts import Attempt, Policy, passed_by_policy
 from pipeline.batch import Failure, Item, ItemsOnDemand, Outcome, StageReport
 from pipeline.errors import ItemRejected
-from pipeline.interfaces import environment_of
+from pipeline.interfaces import Environments, Sandboxes
 from pipeline.llm.protocol import PromptRefused
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.rows import trajectory_row
@@ -26,20 +26,26 @@ IMAGE_UNUSABLE = "image_unusable"
 def roll_out(
     store: Store, attempts: Iterable[Attempt], backend: Backend, config: RolloutConfig, options: Options
 ) -> StageReport:
+    """One row in `trajectories` for each attempt in a sandbox. Raises as `roll_out_in`."""
+    return roll_out_in(store, attempts, Sandboxes(backend, config.command_timeout_s), config, options)
+
+
+def roll_out_in(
+    store: Store, attempts: Iterable[Attempt], environments: Environments, config: RolloutConfig, options: Options
+) -> StageReport:
     """One row in `trajectories` for each attempt. Raises ConfigurationError for what no retry can mend."""
 
     def work(attempt: Attempt) -> Outcome:
         instance, agent, sample = attempt
-        environment = environment_of(instance, backend, agent.interface, command_timeout_s=config.command_timeout_s)
         try:
-            with environment:
+            with environments.opened(instance, agent.interface) as environment:
                 budgets = config.for_attempt(instance, agent)
                 trajectory = rollout(instance, agent, environment, budgets, sample=sample)
         except PromptRefused as error:
             raise ItemRejected(PROMPT_REFUSED, str(error)) from error
         except ImageUnusable as error:
             raise ItemRejected(IMAGE_UNUSABLE, str(error)) from error
-        acted = trajectory.model_copy(update={"backend": backend.name})
+        acted = trajectory.model_copy(update={"backend": environments.name})
         return Outcome({"trajectories": [trajectory_row(acted)]})
 
     def failed_rows(attempt: Attempt, failure: Failure) -> Mapping[str, Sequence[Row]]:

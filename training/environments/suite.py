@@ -1,0 +1,115 @@
+"""A game as the pipeline sees it: task instances whose solution is the gold path, opened for the one rollout loop."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from pipeline.errors import ConfigurationError
+from pipeline.types import Interface, Repository, TaskInstance, Verifier
+from training.environments.game import GameFacts, GameTask, Opening
+from training.environments.game_environment import GameEnvironment
+from training.environments.pool import GamePool
+from training.environments.registry import facts_of
+
+SOURCE = "environment"
+"""Name of the source whose repositories are the packages of games."""
+GAME = "game"
+"""Domain of all tasks in games."""
+
+
+class GameSuite:
+    """One game with its processes."""
+
+    def __init__(self, name: str, size: int) -> None:
+        """`size` processes at most. Raises ConfigurationError for a game that there is not, or is not installed."""
+        self.facts = facts_of(name)
+        self._pool = GamePool(self.facts, size)
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+    @property
+    def package_version(self) -> str:
+        """Of the distribution that the game stands on. Raises ConfigurationError where it is not installed."""
+        return package_version(self.facts)
+
+    def repository(self) -> Repository:
+        """The package as a repository: what its tasks come from."""
+        return Repository(
+            source=SOURCE,
+            full_name=f"{SOURCE}/{self.name}",
+            commit=self.package_version,
+            language="java" if self.facts.needs_java else "python",
+            locator=self.facts.package,
+        )
+
+    def instance(self, task: GameTask) -> tuple[TaskInstance, bool]:
+        """The task with its gold path, and whether that path solves it from a start that is not solved already.
+
+        Raises UnknownTask, ConfigurationError and SandboxUnavailable.
+        """
+        with self._pool.lent() as process:
+            process.start(task.task_type, task.variation)
+            gold = process.gold()
+            opening = process.start(task.task_type, task.variation)
+            score = 0.0
+            for number, action in enumerate(gold):
+                played = process.act(action)
+                score = played.score
+                if played.done and number < len(gold) - 1:
+                    break
+        return self._instance(task, opening, gold), bool(gold) and score >= 1.0
+
+    def _instance(self, task: GameTask, opening: Opening, gold: tuple[str, ...]) -> TaskInstance:
+        facts = self.facts
+        told = {"depth": str(task.depth)} if task.depth is not None else {}
+        return TaskInstance(
+            repository_id=self.repository().repository_id,
+            image_digest=None,
+            instruction=opening.task,
+            solution=gold,
+            verifier=Verifier(kind="environment", files=(), command=""),
+            generator=facts.name,
+            domain=GAME,
+            language="text",
+            family=task.task_type,
+            seed=zlib.crc32(task.variation.encode()),
+            difficulty=task.difficulty,
+            provenance={
+                "environment": facts.name,
+                "package": facts.package,
+                "version": self.package_version,
+                "task_type": task.task_type,
+                "variation": task.variation,
+                "split": task.split,
+                "gold_steps": str(len(gold)),
+                **told,
+            },
+        )
+
+    @contextmanager
+    def opened(self, instance: TaskInstance, interface: Interface) -> Iterator[GameEnvironment]:
+        """See Environments."""
+        if interface != "shell":
+            raise ConfigurationError(f"{self.name} takes whole actions, no keys: an agent of terminals cannot play it")
+        with self._pool.lent() as process:
+            yield GameEnvironment(instance, process)
+
+    def close(self) -> None:
+        """End the processes; safe to call twice."""
+        self._pool.close()
+
+
+def package_version(facts: GameFacts) -> str:
+    """Raises ConfigurationError where the package is not installed."""
+    try:
+        return version(facts.package)
+    except PackageNotFoundError as error:
+        raise ConfigurationError(
+            f"{facts.name} needs the Python package {facts.package!r}: install the extra `envs` "
+            "(infra/bootstrap.sh envs)"
+        ) from error
