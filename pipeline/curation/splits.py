@@ -32,11 +32,21 @@ class SplitConfig(Record):
 
 def split_of(full_name: str, domain: str, family: str, config: SplitConfig) -> Split:
     """The split of rows of one repository and one family; the case of the repository's name says nothing."""
-    repository = _held_out(f"repository {full_name.lower()}", config.repositories, config.salt)
-    of_family = _held_out(f"family {domain}/{family}", config.families, config.salt)
+    repository = repository_held_out(full_name, config)
+    of_family = family_held_out(domain, family, config)
     if repository and of_family:
         return "test"
     return "validation" if repository or of_family else "train"
+
+
+def repository_held_out(full_name: str, config: SplitConfig) -> bool:
+    """The case of the name says nothing."""
+    return _held_out(f"repository {full_name.lower()}", config.repositories, config.salt)
+
+
+def family_held_out(domain: str, family: str, config: SplitConfig) -> bool:
+    """A family is one of its domain."""
+    return _held_out(f"family {domain}/{family}", config.families, config.salt)
 
 
 def _held_out(name: str, share: float, salt: str) -> bool:

@@ -41,7 +41,8 @@ def publish_games(
 ) -> SnapshotVersion | None:
     """The version with what is kept today, new or already there; None when nothing is kept.
 
-    `store` has the tables of the games, `data` is where versions are. One row is in memory at a time. Raises RowMissing and TableDamaged.
+    `store` has the tables of the games, `data` is where versions are. One row is in memory at a time. Raises
+    RowMissing and TableDamaged.
     """
     attempts = sorted(
         (one for one in verified(store, JUDGED) if one.instance["generator"] in publication.games),

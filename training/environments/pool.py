@@ -38,13 +38,14 @@ class GameProcess:
     may be concluded from that about the task or the agent.
     """
 
-    def __init__(self, facts: GameFacts) -> None:
+    def __init__(self, facts: GameFacts, material: Path | None = None) -> None:
         """Raises ConfigurationError when the game cannot be played on this machine."""
+        given = [] if material is None else [str(material.resolve())]
         self._facts = facts
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             # The order of sets decides texts of some games: it is the same in every process.
-            ["env", "PYTHONHASHSEED=0", sys.executable, "-m", "training.environments.worker", facts.name],
+            ["env", "PYTHONHASHSEED=0", sys.executable, "-m", "training.environments.worker", facts.name, *given],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -143,8 +144,9 @@ class GameProcess:
 class GamePool:
     """At most `size` processes of one game. Safe to use from threads."""
 
-    def __init__(self, facts: GameFacts, size: int) -> None:
+    def __init__(self, facts: GameFacts, size: int, material: Path | None = None) -> None:
         self.facts = facts
+        self._material = material
         self._free = threading.Semaphore(size)
         self._idle: list[GameProcess] = []
         self._lock = threading.Lock()
@@ -156,7 +158,7 @@ class GamePool:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
             if process is None:
-                process = GameProcess(self.facts)
+                process = GameProcess(self.facts, self._material)
             try:
                 yield process
             finally:

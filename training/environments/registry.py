@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from pipeline.errors import ConfigurationError
 from training.environments.game import Game, GameFacts
 
 MODULES = ("alfworld", "scienceworld", "textcraft", "textworld_express", "webshop")
-"""Modules of this folder, each with `FACTS` and a function `make() -> Game`."""
+"""Modules of this folder, each with `FACTS` and `make() -> Game`.
+
+Where a game can be made of material of the user's own, `make` takes its path too.
+"""
 
 
 def facts_of(name: str) -> GameFacts:
@@ -19,10 +23,11 @@ def facts_of(name: str) -> GameFacts:
     return found
 
 
-def make(name: str) -> Game:
+def make(name: str, material: Path | None = None) -> Game:
     """A game that is ready to be played in this process. Raises ConfigurationError, also where a package is missing."""
+    given = () if material is None else (material,)
     try:
-        game: Game = _module(name).make()
+        game: Game = _module(name).make(*given)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{name} needs the Python package {error.name!r}: install the extra `envs` (infra/bootstrap.sh envs)"

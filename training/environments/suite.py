@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from pipeline.errors import ConfigurationError
 from pipeline.types import Interface, Repository, TaskInstance, Verifier
@@ -23,10 +24,10 @@ GAME = "game"
 class GameSuite:
     """One game with its processes."""
 
-    def __init__(self, name: str, size: int) -> None:
-        """`size` processes at most. Raises ConfigurationError for a game that there is not, or is not installed."""
+    def __init__(self, name: str, size: int, material: Path | None = None) -> None:
+        """`size` processes at most; `material` is what some games can be made of. Raises ConfigurationError."""
         self.facts = facts_of(name)
-        self._pool = GamePool(self.facts, size)
+        self._pool = GamePool(self.facts, size, material)
 
     @property
     def name(self) -> str:

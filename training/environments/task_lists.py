@@ -1,8 +1,9 @@
 """The splits of the games as published files: splits/NAME.jsonl, one task a line.
 
-    python -m training.environments.task_lists NAME
+    python -m training.environments.task_lists NAME [--material PATH --to FOLDER]
 
-makes the file of a game anew: every gold path in it was played to the full score.
+makes the file of a game anew: every gold path in it was played to the full score. With material of your own, the file
+goes to a folder that `lists` of [environments] names.
 """
 
 from __future__ import annotations
@@ -73,12 +74,18 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO)
     parser = argparse.ArgumentParser(description="Make the splits file of a game anew.")
     parser.add_argument("name")
-    game = make(parser.parse_args().name)
+    parser.add_argument("--material", type=Path)
+    parser.add_argument("--to", type=Path, default=FOLDER, metavar="FOLDER")
+    told = parser.parse_args()
+    if (told.material is not None) != (told.to != FOLDER):
+        parser.error("--material and --to belong together: the files of the project are those of its own games")
+    game = make(told.name, told.material)
     try:
         text = lines_of(game.candidates())
     finally:
         game.close()
-    (FOLDER / f"{game.facts.name}.jsonl").write_text(text, encoding="utf-8")
+    told.to.mkdir(parents=True, exist_ok=True)
+    (told.to / f"{game.facts.name}.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

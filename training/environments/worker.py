@@ -1,6 +1,6 @@
 """The process in which a game is played: questions as lines of JSON on standard input, answers on a pipe of their own.
 
-    python -m training.environments.worker NAME
+    python -m training.environments.worker NAME [MATERIAL]
 
 What the packages of games print goes to standard error, for an answer must be nothing but an answer. When the asker is
 gone, the whole process group ends, and a JVM with it.
@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from training.environments.game import Game
@@ -27,13 +28,13 @@ GRACE_S = 2.0
 Answer = Mapping[str, Any]
 
 
-def main(name: str) -> None:
+def main(name: str, material: Path | None = None) -> None:
     """Answer until standard input ends."""
     answers = _own_output()
     questions: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
     try:
-        game = make(name)
+        game = make(name, material)
     except Exception as error:  # noqa: BLE001 - told to the asker, who raises it
         _tell(answers, _error(error))
         return
@@ -87,4 +88,4 @@ def _error(error: Exception) -> Answer:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(Path, sys.argv[2:]))
