@@ -151,6 +151,7 @@ lock:
 	infra/bootstrap.sh venv
 	$(COMPILE) --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra local --no-deps --constraint requirements.lock --output-file requirements-local.lock pyproject.toml
-	$(COMPILE) --extra dev --extra train --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra dev --extra train --extra envs --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 	$(COMPILE) --extra train --constraint requirements-dev.lock --output-file requirements-train.lock pyproject.toml
+	$(COMPILE) --extra envs --constraint requirements-dev.lock --output-file requirements-envs.lock pyproject.toml
 	sed -i -E '/^(nvidia|cuda)-|^triton==/d' requirements-dev.lock requirements-train.lock

@@ -14,6 +14,7 @@ import click
 from assets.backup_cli import backup, restore
 from assets.capacity import plan
 from assets.datasets_cli import COMMANDS
+from assets.environments_cli import environments
 from assets.evaluate_cli import evaluate
 from assets.experiment_cli import experiment
 from assets.export import export
@@ -307,6 +308,7 @@ def replay(data: Path | None, config: Path | None, identifier: str | None, every
 touchstone.add_command(report)
 touchstone.add_command(train)
 touchstone.add_command(models)
+touchstone.add_command(environments)
 touchstone.add_command(evaluate)
 touchstone.add_command(experiment)
 touchstone.add_command(export)

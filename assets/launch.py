@@ -17,6 +17,8 @@ from assets.run_tags import run_tags
 from pipeline.attempts import rounds
 from pipeline.errors import ConfigurationError
 
+_QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
+
 
 def materialize(
     workshop: Workshop,
@@ -42,6 +44,11 @@ def materialize(
         tags |= run_tags(day, streams, agents=config.agents, model=model.name if model else None)
     else:
         tags |= run_tags(day, streams)
+    return run_job(workshop, job, run_config(retry, only, attempts, limit), tags)
+
+
+def run_job(workshop: Workshop, job: str, config: dict[str, Any], tags: dict[str, str]) -> str | None:
+    """Run a job in this process; returns None, or the reason of the first step that failed."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     from dagster_postgres.utils import DagsterPostgresException
@@ -54,7 +61,7 @@ def materialize(
             fail_lost_runs(instance)
             result = defs.resolve_job_def(job).execute_in_process(
                 instance=instance,
-                run_config=run_config(retry, only, attempts, limit),
+                run_config=config,
                 tags=tags,
                 raise_on_error=False,
             )
@@ -78,8 +85,13 @@ def run_config(retry: str, only: Sequence[str], attempts: AttemptsResource, limi
             "retry": {"config": {"retry": retry, "only": list(only)}},
             "attempts": {"config": attempts.model_dump()},
         },
-        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+        "loggers": _QUIET,
     }
+
+
+def side_config(retry: str, only: Sequence[str]) -> dict[str, Any]:
+    """Run configuration of a job that is not about repositories."""
+    return {"resources": {"retry": {"config": {"retry": retry, "only": list(only)}}}, "loggers": _QUIET}
 
 
 def _checked_day(day: str) -> str:

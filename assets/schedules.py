@@ -9,11 +9,14 @@ from pipeline.batch import Retry
 
 _SCORE_MODEL = dg.AssetSelection.assets("score_model")
 _SFT_MODEL = dg.AssetSelection.assets("sft_model")
+_GAMES = dg.AssetSelection.groups("environments")
+_HIERARCHY = dg.AssetSelection.groups("hierarchy")
 
 main_job = dg.define_asset_job(
     "main",
-    # Another model means other scores, and training takes GPUs: when there is one is for people to say.
-    selection=dg.AssetSelection.all() - _SCORE_MODEL - _SFT_MODEL,
+    # Another model means other scores, and training takes GPUs: when there is one is for people to say. Games need
+    # packages that the main job does not, and what is made of the published versions has jobs of its own.
+    selection=dg.AssetSelection.all() - _SCORE_MODEL - _SFT_MODEL - _GAMES - _HIERARCHY,
     description="Repositories to a snapshot of verified trajectories, for every stream of one crawl day.",
     executor_def=dg.in_process_executor,
 )
@@ -32,6 +35,14 @@ score_model_job = dg.define_asset_job(
     description="A new model of the learned score, trained on all first builds there are.",
     executor_def=dg.in_process_executor,
 )
+
+environments_job = dg.define_asset_job(
+    "environments",
+    selection=_GAMES,
+    description="The games of [environments]: tasks, attempts, verdicts and a published version.",
+    executor_def=dg.in_process_executor,
+)
+
 
 sft_model_job = dg.define_asset_job(
     "train_sft_model",

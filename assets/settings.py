@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from assets.environments_config import EnvironmentsConfig
 from pipeline.agents import NAMES
 from pipeline.attempts import SamplesConfig
 from pipeline.capacity.planning import PlanConfig
@@ -148,6 +149,7 @@ class Settings(Record):
     retention: RetentionConfig = RetentionConfig()
     publish: PublishConfig = PublishConfig()
     training: TrainingConfig = TrainingConfig()
+    environments: EnvironmentsConfig = EnvironmentsConfig()
     cleaning: CleaningConfig = CleaningConfig()
     rollout: AgentsConfig = AgentsConfig()
     yields: YieldsConfig = YieldsConfig()

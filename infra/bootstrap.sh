@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine ready: a virtual environment with our packages, and a Docker engine.
 #
-#   infra/bootstrap.sh [--data DIR] [run|test|local|train|venv|engine|ui|down]
+#   infra/bootstrap.sh [--data DIR] [run|test|local|train|envs|venv|engine|ui|down]
 #
 # The data folder is DIR, else TOUCHSTONE_DATA, else what touchstone.toml says, else data/ in the project.
 #
@@ -10,6 +10,7 @@
 #   ui      run, then Dagster in the foreground           down    stop what was started for this data folder
 #   local   run, with a small model for machines without a GPU or a key
 #   train   the virtual environment with what trains models
+#   envs    the virtual environment with the games that agents act in, and Java
 #
 # As root on Linux an engine of our own is started, whose layers, socket and network belong to one data folder: two
 # folders never meet, builds reach nothing but the hosts they may, and an engine of the system beside it is left alone.
@@ -100,6 +101,9 @@ missing_packages() {
             # The program that drives it lacks this one on a bare machine.
             ldconfig -p | grep -F libatomic.so.1 >/dev/null || echo libatomic1
             ;;
+        java)
+            command -v java >/dev/null || echo openjdk-17-jre-headless
+            ;;
         database)
             # Its own programs are not on PATH, those that speak to it are.
             compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || echo postgresql
@@ -157,6 +161,10 @@ ensure_database() {
     (install_packages database) || say "no PostgreSQL is there: tests that need one are skipped"
 }
 
+ensure_java() {
+    (install_packages java) || die "two of the games need Java 17 or newer, and no java is on PATH"
+}
+
 # ----------------------------------------------------------------------------------------------- virtual environment
 
 venv=$root/.venv
@@ -190,7 +198,10 @@ pip_install() {
 # A process of its own, so that its lock ends with it.
 ensure_venv() (
     local kind=$1 lock=requirements.lock stamp
-    case $kind in test) lock=requirements-dev.lock ;; train) lock=requirements-train.lock ;; esac
+    case $kind in
+    test) lock=requirements-dev.lock ;;
+    train | envs) lock=requirements-$kind.lock ;;
+    esac
     exec 8<"$root"
     flock 8
     stamp=$(cd "$root" && { "$python" -VV && pwd -P && cat pyproject.toml requirements*.lock; } | sha256sum)
@@ -214,7 +225,9 @@ ensure_venv() (
             die "the packages of requirements-local.lock cannot be installed, pip says why above"
     fi
     # The others come on top of those of `run`, at the same versions.
-    if [ "$kind" = test ]; then echo "$stamp" | tee "$venv/.stamp-local" >"$venv/.stamp-train"; fi
+    if [ "$kind" = test ]; then
+        echo "$stamp" | tee "$venv/.stamp-local" "$venv/.stamp-envs" >"$venv/.stamp-train"
+    fi
     echo "$stamp" | tee "$venv/.stamp-run" >"$venv/.stamp-$kind"
 )
 
@@ -283,8 +296,8 @@ main() {
     while [ $# -gt 0 ]; do
         case $1 in
         --data) data=${2:?--data needs a folder} && shift ;;
-        run | test | local | train | venv | engine | ui | down) mode=$1 ;;
-        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|local|train|venv|engine|ui|down]" ;;
+        run | test | local | train | envs | venv | engine | ui | down) mode=$1 ;;
+        *) die "unknown argument $1; usage: infra/bootstrap.sh [--data DIR] [run|test|local|train|envs|venv|engine|ui|down]" ;;
         esac
         shift
     done
@@ -300,7 +313,7 @@ main() {
     fi
     mkdir -p "$data"
     if [ "$mode" != engine ]; then parts+=(venv); fi
-    if [ "$mode" != venv ] && [ "$mode" != train ] && ! engine_found; then
+    if [ "$mode" != venv ] && [ "$mode" != train ] && [ "$mode" != envs ] && ! engine_found; then
         refuse_unfit_machine
         parts+=(engine)
     fi
@@ -310,12 +323,16 @@ main() {
     engine) ensure_engine ;;
     venv) ensure_venv run ;;
     train) ensure_venv train ;;
+    envs)
+        ensure_java
+        ensure_venv envs
+        ;;
     *)
         ensure_engine &
         jobs=$!
         if [ "$mode" = test ]; then
             # One after the other: apt works for one caller at a time.
-            { ensure_browser && ensure_database; } &
+            { ensure_browser && ensure_database && ensure_java; } &
             jobs+=" $!"
         fi
         case $mode in test | local) ensure_venv "$mode" ;; *) ensure_venv run ;; esac

@@ -1,19 +1,34 @@
-"""A game as the pipeline sees it: task instances whose solution is the gold path, opened for the one rollout loop."""
+"""Environments as the pipeline sees them: task instances with their gold path, opened for the one rollout loop."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol
 
 from pipeline.errors import ConfigurationError
-from pipeline.types import Interface, Repository, TaskInstance, Verifier
-from training.environments.game import GameFacts, GameTask, Opening
+from pipeline.interfaces import Environments
+from pipeline.stages.game_verdicts import judged
+from pipeline.types import Interface, Repository, TaskInstance, Trajectory, VerificationResult, Verifier
+from training.environments.game import SPLITS, GameFacts, GameTask, Opening, Split
 from training.environments.game_environment import GameEnvironment
 from training.environments.pool import GamePool
 from training.environments.registry import facts_of
+from training.environments.task_lists import tasks_of
+
+
+class Suite(Environments, Protocol):
+    """Tasks in splits, each with its gold path as solution, one way to act in them, and the verdict."""
+
+    def instances(self, splits: Sequence[Split] = SPLITS) -> Iterable[tuple[TaskInstance, Split]]:
+        """The tasks in these splits, in an order that does not change."""
+
+    def judged(self, instance: TaskInstance, trajectory: Trajectory) -> VerificationResult:
+        """The verdict on an attempt. Raises SandboxUnavailable where nothing may be concluded."""
+
 
 SOURCE = "environment"
 """Name of the source whose repositories are the packages of games."""
@@ -91,6 +106,18 @@ class GameSuite:
                 **told,
             },
         )
+
+    def instances(self, splits: Sequence[Split] = SPLITS) -> Iterator[tuple[TaskInstance, Split]]:
+        """See Suite: those of the splits file; one whose gold path does not solve it is left out."""
+        for task in tasks_of(self.name, splits):
+            instance, solved = self.instance(task)
+            if solved:
+                yield instance, task.split
+
+    def judged(self, instance: TaskInstance, trajectory: Trajectory) -> VerificationResult:
+        """See Suite: the score that the game gave last."""
+        del instance
+        return judged(trajectory)
 
     @contextmanager
     def opened(self, instance: TaskInstance, interface: Interface) -> Iterator[GameEnvironment]:
