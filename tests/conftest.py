@@ -48,6 +48,15 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
             signal.signal(number, handler)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests of environments measured, which nothing depends on."""
+    reports = (one for name in ("passed", "failed") for one in terminalreporter.stats.get(name, ()))
+    told = sorted(text for one in reports for name, text in one.user_properties if name == "environment")
+    if told:
+        terminalreporter.section("environments")
+        terminalreporter.write_line("\n".join(told))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for need in NEEDS:
         if item.get_closest_marker(need) is None:
