@@ -9,7 +9,6 @@ goes to a folder that `lists` of [environments] names.
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -71,7 +70,6 @@ def lines_of(tasks: Iterable[GameTask]) -> str:
 
 def main() -> None:
     """Make the file of one game."""
-    logging.basicConfig(level=logging.INFO)
     parser = argparse.ArgumentParser(description="Make the splits file of a game anew.")
     parser.add_argument("name")
     parser.add_argument("--material", type=Path)
