@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pipeline.agents.oracle import OracleAgent
 from pipeline.cards import front_matter
 from pipeline.curation.decisions import DatasetConfig
 from pipeline.curation.deny_list import denied
@@ -23,6 +24,10 @@ from pipeline.snapshots import Draft, SnapshotVersion, publish
 from pipeline.snapshots.publishing import EXCLUDED
 from pipeline.tables import Store
 from pipeline.token_counts import TokenCounter
+
+
+EXPERT = OracleAgent.name
+"""The agent that carries out gold paths."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +95,19 @@ def _refused(attempts: Sequence[VerifiedRow], dataset: DatasetConfig) -> dict[st
 
 
 def _copies(attempts: Sequence[VerifiedRow]) -> dict[str, Reason]:
-    """Attempts that read like an earlier one: equal task, observations and actions."""
-    first: dict[str, str] = {}
-    found: dict[str, Reason] = {}
+    """Attempts that read like another one: equal task, observations and actions. The expert's own is kept."""
+    alike: dict[str, list[tuple[bool, str]]] = {}
     for one in attempts:
         row = one.row
         steps = row["steps"]
         assert isinstance(steps, list)
         text = json.dumps([row["instruction"], [[step["observation"], step["action"]] for step in steps]])
-        kept = first.setdefault(hashlib.sha256(text.encode()).hexdigest(), one.trajectory_id)
-        if kept != one.trajectory_id:
-            found[one.trajectory_id] = ("exact_copy", "equal task, observations and actions", kept)
+        group = alike.setdefault(hashlib.sha256(text.encode()).hexdigest(), [])
+        group.append((row["agent"] != EXPERT, one.trajectory_id))
+    found: dict[str, Reason] = {}
+    for group in alike.values():
+        (_, kept), *others = sorted(group)
+        found |= {name: ("exact_copy", "equal task, observations and actions", kept) for _, name in others}
     return found
 
 
