@@ -25,7 +25,6 @@ from pipeline.snapshots.publishing import EXCLUDED
 from pipeline.tables import Store
 from pipeline.token_counts import TokenCounter
 
-
 EXPERT = OracleAgent.name
 """The agent that carries out gold paths."""
 
