@@ -218,7 +218,7 @@ def reading_lines(path: Path) -> list[str]:
     files = f"{path}/data/*.parquet"
     return [
         f'datasets:  datasets.load_dataset("{path}")',
-        f"duckdb:    duckdb.sql(\"SELECT language, count(*) FROM '{files}' GROUP BY 1\")",
+        f"duckdb:    duckdb.sql(\"SELECT split, count(*) FROM '{files}' GROUP BY 1\")",
         f'pyarrow:   pyarrow.dataset.dataset("{path}/data").to_batches(batch_size=100)',
     ]
 

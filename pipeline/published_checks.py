@@ -15,23 +15,27 @@ import duckdb
 import pyarrow.parquet as pq
 
 from pipeline.row_checks import told_step, unearned_fault
-from pipeline.schemas import TERMINAL, schema_sha256
+from pipeline.schemas import TERMINAL, TableSchema, schema_sha256
 from pipeline.snapshots import Manifest, SnapshotDamaged, batches, manifest_of
 from pipeline.snapshots.contents import content_sha256
+from pipeline.snapshots.keys import named
 
 IDS_FILE = "ids.parquet"
 _LOOKED_AT = ("trajectory_id", "outcome", "verified", "tests", "verifier_passing_tests", "instruction", "solution")
 
 
-def unreadable(path: Path) -> list[str]:
-    """How what readers find in the version in this folder differs from what its manifest says; empty for in nothing."""
+def unreadable(path: Path, schema: TableSchema = TERMINAL) -> list[str]:
+    """How what readers find in the version in this folder differs from what its manifest says; empty for in nothing.
+
+    `schema` is what this code would write it with.
+    """
     try:
         manifest = manifest_of(path)
         faults = [*_other_counts(path, manifest), *_other_ids(path, manifest)]
     except (SnapshotDamaged, duckdb.Error, OSError) as error:
         return [f"cannot be read: {error}"]
-    if manifest.schema_version != TERMINAL.version or manifest.schema_hash != schema_sha256(TERMINAL.arrow):
-        faults.append(f"written with version {manifest.schema_version} of the schema, this code has {TERMINAL.version}")
+    if manifest.schema_version != schema.version or manifest.schema_hash != schema_sha256(schema.arrow):
+        faults.append(f"written with version {manifest.schema_version} of the schema, this code has {schema.version}")
     return faults
 
 
@@ -40,7 +44,8 @@ def _files(path: Path, manifest: Manifest) -> list[str]:
 
 
 def _other_counts(path: Path, manifest: Manifest) -> list[str]:
-    query = "SELECT split, count(*), count(DISTINCT trajectory_id) FROM read_parquet($files) GROUP BY split"
+    name = named(manifest.key)
+    query = f"SELECT split, count(*), count(DISTINCT {name}) FROM read_parquet($files) GROUP BY split"
     with duckdb.connect() as connection:
         found = connection.execute(query, {"files": _files(path, manifest)}).fetchall()
     rows = {split: count for split, count, _ in found}
@@ -55,7 +60,7 @@ def _other_ids(path: Path, manifest: Manifest) -> list[str]:
     """The list of ids and hashes beside the rows, which tells versions apart without reading them."""
     if not any(document.path == IDS_FILE for document in manifest.documents):
         return []
-    query = "SELECT DISTINCT trajectory_id, split FROM read_parquet($files)"
+    query = f"SELECT DISTINCT {named(manifest.key)}, split FROM read_parquet($files)"
     with duckdb.connect() as connection:
         rows = set(connection.execute(query, {"files": _files(path, manifest)}).fetchall())
     listed = pq.read_table(path / IDS_FILE, columns=["trajectory_id", "split", "row_sha256"]).to_pylist()

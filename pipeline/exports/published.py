@@ -14,6 +14,7 @@ import pyarrow as pa
 from pipeline.exports.tasks import NothingToExport
 from pipeline.schemas import Row
 from pipeline.snapshots import Manifest, SnapshotDamaged, batches, locate, manifest_of
+from pipeline.snapshots.keys import KEY
 from pipeline.snapshots.reading import file_problem
 
 
@@ -53,13 +54,19 @@ class PublishedRow(NamedTuple):
 def published(root: Path, reference: str) -> PublishedVersion:
     """The version that `NAME`, `NAME@VERSION` or `NAME@TAG` names, its data files being those that were published.
 
-    Raises NothingToExport and SnapshotDamaged.
+    Raises NothingToExport, also for a version whose rows are no attempts, and SnapshotDamaged.
     """
     try:
         path = locate(root, reference)
     except ValueError as error:
         raise NothingToExport(str(error)) from error
     manifest = manifest_of(path)
+    if manifest.key != KEY:
+        made_from = f", such as {' or '.join(manifest.parents)}" if manifest.parents else ""
+        raise NothingToExport(
+            f"a row of {manifest.name}@{manifest.version} is no attempt (it is named by {', '.join(manifest.key)}) "
+            f"and has no conversation: trainers read its Parquet files as they are; exports take attempts{made_from}"
+        )
     if problems := [text for file in manifest.files if (text := file_problem(path, file))]:
         raise SnapshotDamaged(f"{path}: {'; '.join(problems)}")
     return PublishedVersion(path, manifest)

@@ -18,11 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.errors import ConfigurationError
 from pipeline.snapshots.contents import row_digests
+from pipeline.snapshots.keys import BETWEEN, ID, identities
 from pipeline.snapshots.manifest import Manifest, SnapshotDamaged, manifest_of
 from pipeline.snapshots.publishing import EXCLUDED
 from pipeline.snapshots.reading import batches
-from pipeline.snapshots.writing import KEY, ONE_SPLIT
+from pipeline.snapshots.writing import ONE_SPLIT
 from pipeline.types import Record
 
 COMPARED_ROWS = 1000
@@ -34,7 +36,7 @@ NEW = "new"
 UNKNOWN = "unknown: {} has no list of what was left out"
 
 _MEMORY = "1GB"
-_IDS = pa.schema([(KEY, pa.string()), ("row_sha256", pa.string()), ("split", pa.string())])
+_IDS = pa.schema([(ID, pa.string()), ("row_sha256", pa.string()), ("split", pa.string())])
 _JOINED = """CREATE TEMP TABLE joined AS SELECT coalesce(a.id, b.id) AS id, a.hash AS a_hash, b.hash AS b_hash,
     a.split AS a_split, b.split AS b_split
 FROM (SELECT trajectory_id AS id, row_sha256 AS hash, split FROM a_ids) a
@@ -42,7 +44,7 @@ FULL JOIN (SELECT trajectory_id AS id, row_sha256 AS hash, split FROM b_ids) b O
 _CAME_OR_WENT = """CREATE TEMP TABLE {side} AS SELECT joined.id, {split} AS split, left_out.step, left_out.reason
 FROM joined LEFT JOIN (SELECT trajectory_id AS id, min(step) AS step,
                        min_by(concat_ws(', ', step, reason, other), step) AS reason
-                       FROM {excluded} GROUP BY trajectory_id) left_out ON joined.id = left_out.id
+                       FROM {excluded} GROUP BY trajectory_id) left_out ON {attempt} = left_out.id
 WHERE {missing} IS NULL"""
 
 
@@ -50,6 +52,7 @@ class RowNote(Record):
     """A row that came, went or moved."""
 
     trajectory_id: str
+    """Its name: the values of its key, joined, where it has several columns."""
     split: str
     """Of the version that has it; `FROM -> TO` for one that moved."""
     why: str
@@ -106,9 +109,15 @@ class VersionDiff(Record):
 def difference(a: Path, b: Path, *, limit: int = 20) -> VersionDiff:
     """Compare the versions in two folders; `limit` rows of each kind are named.
 
-    Memory holds the ids and hashes of both and one row group. Raises SnapshotDamaged.
+    Memory holds the ids and hashes of both and one row group. Raises SnapshotDamaged, and ConfigurationError for two
+    versions whose rows are named by other columns.
     """
     one, other = manifest_of(a), manifest_of(b)
+    if one.key != other.key:
+        named = [f"{each.name}@{each.version} names its rows by {', '.join(each.key)}" for each in (one, other)]
+        raise ConfigurationError(f"{' and '.join(named)}: no row of one is a row of the other")
+    # What was left out of a version with several rows an attempt are attempts.
+    attempt = "joined.id" if len(one.key) == 1 else f"split_part(joined.id, '{BETWEEN}', 1)"
     try:
         with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
             connection.register("a_ids", _ids(a, one))
@@ -117,10 +126,14 @@ def difference(a: Path, b: Path, *, limit: int = 20) -> VersionDiff:
             connection.register("b_excluded", _excluded(b, other))
             connection.execute(_JOINED)
             connection.execute(
-                _CAME_OR_WENT.format(side="added", split="b_split", excluded="a_excluded", missing="a_hash")
+                _CAME_OR_WENT.format(
+                    side="added", split="b_split", excluded="a_excluded", missing="a_hash", attempt=attempt
+                )
             )
             connection.execute(
-                _CAME_OR_WENT.format(side="removed", split="a_split", excluded="b_excluded", missing="b_hash")
+                _CAME_OR_WENT.format(
+                    side="removed", split="a_split", excluded="b_excluded", missing="b_hash", attempt=attempt
+                )
             )
             return _described(connection, a, b, one, other, limit)
     except (OSError, pa.ArrowException, duckdb.Error) as error:
@@ -188,14 +201,14 @@ def _ids(path: Path, manifest: Manifest) -> pa.Table:
     """Id, hash and split of each row, from their file or from the rows."""
     if manifest.row_hash == "arrow" and _has(manifest, "ids.parquet"):
         return pq.read_table(path / "ids.parquet", columns=_IDS.names, partitioning=None).cast(_IDS)
-    return pa.Table.from_batches(_computed_ids(path), _IDS)
+    return pa.Table.from_batches(_computed_ids(path, manifest), _IDS)
 
 
-def _computed_ids(path: Path) -> Iterator[pa.RecordBatch]:
+def _computed_ids(path: Path, manifest: Manifest) -> Iterator[pa.RecordBatch]:
     for batch in batches(path):
         rows = pa.Table.from_batches([batch])
         hashes = pa.array([digest.hex() for digest in row_digests(rows)], pa.string())
-        ids = rows.column(KEY).combine_chunks().cast(pa.string())
+        ids = identities(rows, manifest.key).combine_chunks()
         split = rows.column("split").combine_chunks() if "split" in rows.column_names else [ONE_SPLIT] * len(ids)
         yield pa.record_batch([ids, hashes, pa.array(split, pa.string())], schema=_IDS)
 
@@ -236,7 +249,7 @@ def _spread(path: Path, manifest: Manifest, changed: pa.ChunkedArray) -> pa.Arra
     groups: list[pa.ChunkedArray] = []
     for entry in manifest.files:
         with pq.ParquetFile(path / entry.path) as file:
-            ids = file.read(columns=[KEY]).column(KEY)
+            ids = identities(file.read(columns=list(manifest.key)), manifest.key)
             sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         there = pc.is_in(ids, changed)
         for start, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
@@ -254,7 +267,7 @@ def _cell_digests(
     """Id and the hash of each named column, of the wanted rows; only row groups that have one of them are read."""
     for entry in manifest.files:
         with pq.ParquetFile(path / entry.path) as file:
-            ids = file.read(columns=[KEY]).column(KEY)
+            ids = identities(file.read(columns=list(manifest.key)), manifest.key)
             there = pc.is_in(ids, wanted)
             start = 0
             for number in range(file.num_row_groups):
@@ -264,7 +277,8 @@ def _cell_digests(
                 if pc.any(chosen).as_py():
                     rows = file.read_row_group(number, columns=list(names)).filter(chosen)
                     cells = [row_digests(rows.select([name])) for name in names]
-                    yield from zip(rows.column(KEY).to_pylist(), map(list, zip(*cells, strict=True)), strict=True)
+                    keys = identities(rows.select(list(manifest.key)), manifest.key).to_pylist()
+                    yield from zip(keys, map(list, zip(*cells, strict=True)), strict=True)
 
 
 def _schema(path: Path, manifest: Manifest) -> pa.Schema:

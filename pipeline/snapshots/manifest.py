@@ -11,6 +11,7 @@ from pydantic import Field
 
 from pipeline.errors import PipelineError
 from pipeline.schemas import RUN_DEPENDENT, canonical_json
+from pipeline.snapshots.keys import KEY
 from pipeline.types import Record
 
 MANIFEST = "manifest.json"
@@ -48,6 +49,8 @@ class Manifest(Record):
     """How a row is hashed: as JSON text in the first versions, since then as contents.py says."""
     columns_not_hashed: tuple[str, ...] = tuple(sorted(RUN_DEPENDENT))
     """Columns, nested ones too, that `content_sha256` leaves out since they differ from run to run."""
+    key: tuple[str, ...] = Field(default=KEY, min_length=1)
+    """Columns that name a row. The usual ones are not written, as in the first versions."""
     files: tuple[FileEntry, ...]
     """Data files."""
     documents: tuple[FileEntry, ...] = ()
@@ -66,7 +69,7 @@ class Manifest(Record):
 
     def sealed(self) -> str:
         """The text of manifest.json: the fields and their own hash."""
-        fields = self.model_dump(mode="json")
+        fields = self.model_dump(mode="json", exclude={"key"} if self.key == KEY else None)
         fields["manifest_sha256"] = text_sha256(canonical_json(fields))
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 

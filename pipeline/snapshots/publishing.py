@@ -15,15 +15,16 @@ import pyarrow.parquet as pq
 
 from pipeline.disk import sync
 from pipeline.schemas import canonical_json, clean_text, schema_sha256
+from pipeline.snapshots.keys import ID, KEY
 from pipeline.snapshots.manifest import MANIFEST, FileEntry, Manifest, file_sha256, manifest_of
 from pipeline.snapshots.reading import NAME, VERSION, SnapshotVersion, folder_of, versions
-from pipeline.snapshots.writing import CODEC, KEY, VersionWriter, Written
+from pipeline.snapshots.writing import CODEC, GROUP_ROWS, VersionWriter, Written
 from sandbox.locks import exclusive
 
 REMOVED = "removed"
 """Folder with the manifests of versions that are gone; their numbers are never given again."""
-EXCLUDED = pa.schema([(name, pa.string()) for name in (KEY, "step", "reason", "other")])
-"""`other` names what the row copies, or is too near to."""
+EXCLUDED = pa.schema([(name, pa.string()) for name in (ID, "step", "reason", "other")])
+"""`other` names what the row copies, or is too near to. Where an attempt has several rows, the attempt is named."""
 UNFINISHED = ".unfinished-"
 """Begins the folder of a version that is not whole; publishers and `touchstone gc` remove it."""
 
@@ -66,12 +67,15 @@ def publish(
     summary: Mapping[str, object],
     filters: Mapping[str, object] | None = None,
     excluded: Iterable[pa.Table] = (),
+    key: Sequence[str] = KEY,
+    group_rows: int = GROUP_ROWS,
 ) -> SnapshotVersion:
     """Write the next version below the data folder `root`, unless the latest holds the same rows.
 
     `rows` come in parts of any size, all with the schema of the first one; those with a column `split` go to a file of
     that split. `excluded` (schema EXCLUDED), which is asked for after the rows, `filters` and `summary` are kept beside
-    them, but do not make a new version.
+    them, but do not make a new version. `key` are the columns that name a row; small rows may be more in a row group
+    than `group_rows`, so that there are fewer groups.
 
     Raises ValueError for no rows, an id that is there twice or an unusable name, SnapshotDamaged when the latest
     manifest or what was just written cannot be read back. Publishers of one name take turns; what a killed one left
@@ -91,12 +95,12 @@ def publish(
             if first is None:
                 raise ValueError(f"snapshot {name!r} would have no rows; no version is published without any")
             schema = first.schema.remove_metadata()
-            with VersionWriter(unfinished, schema) as writer:
+            with VersionWriter(unfinished, schema, key, group_rows) as writer:
                 writer.write(first)
                 for part in parts:
                     writer.write(part)
                 written = writer.finish()
-            if present and _same(manifest_of(present[-1].path), written, schema_version, schema):
+            if present and _same(manifest_of(present[-1].path), written, schema_version, schema, key):
                 return present[-1]
             draft = Draft(
                 name=name,
@@ -118,6 +122,7 @@ def publish(
                 rows=draft.rows,
                 content_sha256=written.content_sha256,
                 row_hash="arrow",
+                key=tuple(key),
                 files=written.files,
                 documents=(*tables, *_documents(draft, describe)),
                 parents=draft.parents,
@@ -143,12 +148,13 @@ def _next(folder: Path) -> str:
     return f"v{max([int(name[1:]) for name in names if VERSION.fullmatch(name)], default=0) + 1:04d}"
 
 
-def _same(latest: Manifest, written: Written, schema_version: int, schema: pa.Schema) -> bool:
-    return (latest.row_hash, latest.content_sha256, latest.schema_version, latest.schema_hash) == (
+def _same(latest: Manifest, written: Written, schema_version: int, schema: pa.Schema, key: Sequence[str]) -> bool:
+    return (latest.row_hash, latest.content_sha256, latest.schema_version, latest.schema_hash, latest.key) == (
         "arrow",
         written.content_sha256,
         schema_version,
         schema_sha256(schema),
+        tuple(key),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from pipeline.disk import sync
 from pipeline.snapshots.contents import Checksums, content_sha256
+from pipeline.snapshots.keys import ID, KEY, identities
 from pipeline.snapshots.manifest import FileEntry, SnapshotDamaged, file_sha256
 
 GROUP_ROWS = 100
@@ -29,8 +30,6 @@ GROUP_BYTES = 64 * 1024 * 1024
 SHARD_BYTES = 256 * 1024 * 1024
 """Size of a file before compression at which the next one begins."""
 CODEC = "zstd"
-KEY = "trajectory_id"
-"""Column that names a row."""
 ONE_SPLIT = "train"
 """Of rows without a column `split`."""
 
@@ -47,7 +46,7 @@ class Written:
 
     files: tuple[FileEntry, ...]
     ids: pa.Table
-    """Columns KEY, row_sha256 (hexadecimal) and split of every row."""
+    """Columns ID, row_sha256 (hexadecimal) and split of every row."""
     content_sha256: str
     bytes_by_split: dict[str, int]
     """Before compression."""
@@ -56,19 +55,19 @@ class Written:
 class VersionWriter:
     """Takes rows in parts of any size. Use it in a `with`: `finish` ends it well, anything else gives up the files."""
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        """Files go to `folder`/data."""
+    def __init__(self, folder: Path, schema: pa.Schema, key: Sequence[str] = KEY, group_rows: int = GROUP_ROWS) -> None:
+        """Files go to `folder`/data. Rows are named by the columns `key`; a row group has `group_rows` at most."""
         self._folder = folder
-        self._schema = schema
+        self._form = _Form(schema, tuple(key), group_rows)
         self._threads = _Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1))
         self._splits: dict[str, _Split] = {}
         (folder / "data").mkdir(parents=True)
 
     def write(self, rows: pa.Table) -> None:
         """Raises SnapshotDamaged when a file does not give its rows again."""
-        rows = rows.cast(self._schema) if rows.schema != self._schema else rows
+        rows = rows.cast(self._form.schema) if rows.schema != self._form.schema else rows
         size = int(rows.nbytes)  # looking at the size of every slice would take longer than making it
-        if "split" not in self._schema.names:
+        if "split" not in self._form.schema.names:
             self._split(ONE_SPLIT).add(rows, size)
             return
         names = rows.column("split").to_pylist()
@@ -77,13 +76,13 @@ class VersionWriter:
             # Slices of runs cost nothing; filtering nested columns would cost more than all else here.
             length = sum(1 for _ in run)
             if not name:
-                raise ValueError(f"a row without a split: {rows.column(KEY)[start]}")
+                raise ValueError(f"a row without a split: {identities(rows, self._form.key)[start]}")
             self._split(name).add(rows.slice(start, length), size * length // len(names))
             start += length
 
     def _split(self, name: str) -> _Split:
         if name not in self._splits:
-            self._splits[name] = _Split(name, self._folder, self._schema, self._threads)
+            self._splits[name] = _Split(name, self._folder, self._form, self._threads)
         return self._splits[name]
 
     def finish(self) -> Written:
@@ -100,16 +99,16 @@ class VersionWriter:
         digests = [digest for shard in shards for digest in shard.digests]
         ids = pa.table(
             {
-                KEY: pa.array([one for shard in shards for one in shard.ids], pa.string()),
+                ID: pa.array([one for shard in shards for one in shard.ids], pa.string()),
                 "row_sha256": pa.array([digest.hex() for digest in digests], pa.string()),
                 "split": pa.array([shard.split for shard in shards for _ in shard.digests], pa.string()),
             }
         )
-        if len(pc.unique(ids.column(KEY))) != ids.num_rows:
-            counts = pc.value_counts(ids.column(KEY))
+        if len(pc.unique(ids.column(ID))) != ids.num_rows:
+            counts = pc.value_counts(ids.column(ID))
             twice = counts.filter(pc.greater(counts.field("counts"), 1))
             raise ValueError(f"{twice[0]['values']} is in the rows {twice[0]['counts']} times, ids must be unique")
-        ids, content = ids.sort_by(KEY), content_sha256(digests)
+        ids, content = ids.sort_by(ID), content_sha256(digests)
         return Written(
             files=tuple(shard.entry.result() for shard in shards),
             ids=ids,
@@ -127,6 +126,14 @@ class VersionWriter:
             split.abandon()
         for thread in self._threads:
             thread.shutdown(cancel_futures=True)
+
+
+class _Form(NamedTuple):
+    """What all rows of a version have in common."""
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    group_rows: int
 
 
 class _Threads(NamedTuple):
@@ -182,11 +189,11 @@ class _Shard:
 class _Split:
     """The files of one split."""
 
-    def __init__(self, name: str, folder: Path, schema: pa.Schema, threads: _Threads) -> None:
+    def __init__(self, name: str, folder: Path, form: _Form, threads: _Threads) -> None:
         self.name = name
         self.shards: list[_Shard] = []
         self.size = 0
-        self._folder, self._schema, self._threads = folder, schema, threads
+        self._folder, self._form, self._threads = folder, form, threads
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
         self._open: _Shard | None = None
@@ -194,12 +201,13 @@ class _Split:
     def add(self, rows: pa.Table, size: int) -> None:
         """Write what fills row groups; the rest waits for more. `size` is about that of the rows, bytes."""
         self._wait(rows, size)
-        if self._pending_rows < GROUP_ROWS and self._pending_bytes < GROUP_BYTES:
+        group_rows = self._form.group_rows
+        if self._pending_rows < group_rows and self._pending_bytes < GROUP_BYTES:
             return
         together = self._waiting_rows()
-        full = max(together.num_rows - together.num_rows % GROUP_ROWS, GROUP_ROWS)
-        for start in range(0, full, GROUP_ROWS):
-            self._write(together.slice(start, GROUP_ROWS))
+        full = max(together.num_rows - together.num_rows % group_rows, group_rows)
+        for start in range(0, full, group_rows):
+            self._write(together.slice(start, group_rows))
         if full < together.num_rows:
             rest = together.slice(full)
             self._wait(rest, int(rest.nbytes))
@@ -223,13 +231,14 @@ class _Split:
             shard.groups.append(size)
             shard.size += size
             self.size += size
-            shard.ids += group.column(KEY).to_pylist()  # a slice would keep all columns of its rows in memory
+            # As texts: a slice would keep all columns of its rows in memory.
+            shard.ids += identities(group, self._form.key).to_pylist()
             shard.hash_later(group, size, self._threads)
             shard.writer.write_table(group, row_group_size=group.num_rows)
 
     def _new(self) -> _Shard:
         path = self._folder / "data" / f"{self.name}-{len(self.shards):05d}.parquet"
-        shard = _Shard(self.name, path, pq.ParquetWriter(path, self._schema, compression=CODEC))
+        shard = _Shard(self.name, path, pq.ParquetWriter(path, self._form.schema, compression=CODEC))
         self.shards.append(shard)
         return shard
 
