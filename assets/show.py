@@ -27,6 +27,7 @@ _IDS: dict[str, tuple[str, ...]] = {
     "verifications": ("trajectory_id",),
     "judgements": ("trajectory_id",),
     "replays": ("trajectory_id",),
+    "annotations": ("trajectory_id",),
 }
 """The columns by which a row of each table is found."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -22,17 +22,23 @@ _LICENSES = frozenset(
 """Identifiers a hub takes; any other licence is `other` there, and its SPDX id stands in the rows."""
 
 
-def front_matter(draft: Draft) -> str:
-    """The head, with its `---` lines. Loaders find the files of each split by it."""
+_TAGS = ("agents", "terminal", "trajectories", "verified")
+
+
+def front_matter(draft: Draft, tags: Sequence[str] = _TAGS, licenses: Collection[str] = ()) -> str:
+    """The head, with its `---` lines. Loaders find the files of each split by it.
+
+    `licenses` are the SPDX ids of what rows quote, for rows that do not say so themselves.
+    """
     rows: dict[str, int] = {}
     for file in draft.files:
         rows[str(file.split)] = rows.get(str(file.split), 0) + (file.rows or 0)
     data_files = [{"split": split, "path": f"data/{split}-*.parquet"} for split in sorted(rows)]
     values: dict[str, object] = {
         "pretty_name": draft.name,
-        "license": _licenses(draft),
+        "license": _known(licenses) if licenses else _licenses(draft),
         "language": ["en", "code"],
-        "tags": ["agents", "terminal", "trajectories", "verified"],
+        "tags": list(tags),
         "task_categories": ["text-generation"],
         "size_categories": [next((label for limit, label in _SIZES if draft.rows < limit), "n>1M")],
         "configs": [{"config_name": "default", "data_files": data_files}],
@@ -58,7 +64,11 @@ def _licenses(draft: Draft) -> list[str]:
     query = "SELECT DISTINCT lower(coalesce(license, 'none')) FROM read_parquet(?, hive_partitioning = false)"
     with duckdb.connect() as connection:
         found = connection.execute(query, [files]).fetchall()
-    return sorted({license if license in _LICENSES else "other" for (license,) in found})
+    return _known([license for (license,) in found])
+
+
+def _known(licenses: Collection[str]) -> list[str]:
+    return sorted({name.lower() if name.lower() in _LICENSES else "other" for name in licenses})
 
 
 def _features(fields: Sequence[pa.Field]) -> list[dict[str, object]]:

@@ -129,6 +129,14 @@ _OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "instruction_signature": "MinHash of its instruction",
         "overlaps": "What it shares with held-out tasks",
     },
+    "annotations": {
+        "annotator": "What divided the attempt into sub-goals: rules by version, or a model and its prompts",
+        "path_sha256": "SHA-256 of the actions and observations that it saw",
+        "environment": "Name of the game, or terminal",
+        "subtasks": "Sub-goals in order, and how many actions belong to each",
+        "progress": "For each action, what was done for its sub-goal after it",
+        "faults": "Why it cannot be used; empty when it can",
+    },
 }
 
 

@@ -279,6 +279,16 @@ CURATIONS: dict[str, pa.DataType] = {
     "overlaps": OVERLAPS,
 }
 
+ANNOTATIONS: dict[str, pa.DataType] = {
+    "trajectory_id": TEXT,
+    "annotator": TEXT,
+    "path_sha256": TEXT,
+    "environment": TEXT,
+    "subtasks": pa.list_(pa.struct([("name", TEXT), ("n_actions", pa.int64())])),
+    "progress": TEXTS,
+    "faults": TEXTS,
+}
+
 TERMINAL: dict[str, pa.DataType] = {
     "trajectory_id": TEXT,
     "instance_id": TEXT,

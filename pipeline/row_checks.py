@@ -35,6 +35,7 @@ IDS: Mapping[str, tuple[str, ...]] = {
     "verifications": ("trajectory_id",),
     "judgements": ("trajectory_id", "model", "prompt_sha256"),
     "curations": ("trajectory_id", "trajectory_attempt", "rules", "benchmark_sha256"),
+    "annotations": ("trajectory_id", "annotator", "path_sha256"),
 }
 """Columns that name a current row of a table; a row without the first of them is that of a failed item."""
 

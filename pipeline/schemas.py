@@ -68,6 +68,7 @@ TABLES: dict[str, TableSchema] = {
         _working("judgements", 1, columns.JUDGEMENTS),
         _working("replays", 1, columns.REPLAYS),
         _working("curations", 1, columns.CURATIONS),
+        _working("annotations", 1, columns.ANNOTATIONS, 1_000),
     )
 }
 """The working tables, by name."""

@@ -127,7 +127,7 @@ def test_the_columns_shown_are_those_of_the_table_and_each_is_explained(name: st
 
 
 def test_every_column_of_every_table_is_explained() -> None:
-    schemas = [schema for name, schema in TABLES.items() if name in {*GRAPH, "listings", "contexts"}]
+    schemas = [schema for name, schema in TABLES.items() if name in {*GRAPH, "listings", "contexts", "annotations"}]
     unexplained = [
         (one.name, name) for one in (*schemas, TERMINAL) for name in one.arrow.names if not meaning(one.name, name)
     ]

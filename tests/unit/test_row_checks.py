@@ -39,6 +39,7 @@ SOUND: dict[str, list[Row]] = {
     "verifications": [{"trajectory_id": "traj", "outcome": "passed", "tests": PASSED}],
     "judgements": [{"trajectory_id": "traj", "model": "m", "prompt_sha256": "p"}],
     "curations": [{"trajectory_id": "traj", "trajectory_attempt": 1, "rules": "1"}],
+    "annotations": [{"trajectory_id": "traj", "annotator": "rules@1", "path_sha256": "p"}],
 }
 
 

@@ -48,6 +48,7 @@ PUBLISHED = {
     ("judgements", 1): "8a34ce8f3f2f",
     ("replays", 1): "05afe7eaa344",
     ("curations", 1): "aea8b39ce795",
+    ("annotations", 1): "b61312943514",
 }
 """First 12 digits of the hash of each schema version that data may have been written with. Add, never edit."""
 

@@ -105,7 +105,7 @@ def test_steps_are_compared_one_by_one_and_attempts_say_why_they_went(tmp_path: 
     assert found.changed_ids == ("a/1",)
     assert found.columns.differing == {"action": 1}
     assert found.why_removed == {"faults": 1, "no longer among the verified rows": 1}
-    assert [(one.trajectory_id, one.why) for one in found.removed_rows][0] == ("b/0", "faults, an action is missing")
+    assert next((one.trajectory_id, one.why) for one in found.removed_rows) == ("b/0", "faults, an action is missing")
 
 
 def test_versions_whose_rows_are_named_otherwise_are_not_compared(tmp_path: Path) -> None:
