@@ -307,7 +307,8 @@ class Trajectory(Record):
     steps: tuple[Step, ...]
     interface: Interface = "shell"
     messages: tuple[dict[str, str], ...] = ()
-    """The conversation with the model as it stood at the end, its last answer included; empty without a model."""
+    """The conversation with the model as it stood at the end, its last answer included; empty without a model, and for
+    an agent whose prompts each stand alone."""
     details: dict[str, str] = Field(default_factory=dict)
     """What else tells the policy apart: hashes of prompts and weights, the serving program and its version."""
     changes: tuple[FileChange, ...] | None = None

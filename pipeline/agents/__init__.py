@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from pipeline.agents.bash import BashAgent
 from pipeline.agents.noop import NoopAgent
 from pipeline.agents.oracle import OracleAgent
+from pipeline.agents.planner_executor import PlannerExecutorAgent
 from pipeline.agents.protocol import Agent
+from pipeline.agents.step_hrl import StepHRLAgent
 from pipeline.agents.terminus import TerminusAgent
 from pipeline.agents.wander import WanderingAgent
 from pipeline.llm.protocol import ChatModel, Sampling
@@ -21,6 +23,8 @@ SEEDED: Mapping[str, Callable[[int], Agent]] = {WanderingAgent.name: WanderingAg
 MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
     BashAgent.name: BashAgent,
     TerminusAgent.name: TerminusAgent,
+    PlannerExecutorAgent.name: PlannerExecutorAgent,
+    StepHRLAgent.name: StepHRLAgent,
 }
 """Agents that a model decides for."""
 

@@ -37,7 +37,7 @@ def messages(
         found.append(Message(role="assistant", content=said(step)))
         output = seen[index]
         if kept is not None and index < len(history) - recent:
-            output = _cut(output, kept)
+            output = cut(output, kept)
         found.append(Message(role="user", content=_result(step, output)))
     return found
 
@@ -71,12 +71,13 @@ def shorter_and_shorter(task: TaskInstance, history: Sequence[Step], observation
     yield messages(task, history, observation)
     yield messages(task, history, observation, kept=_KEPT)
     yield messages(task, history, observation, kept=0)
-    yield messages(task, history, _cut(observation, 4 * _KEPT), kept=0, recent=1)
-    whole = messages(task, history, _cut(observation, _KEPT), kept=0, recent=1)
+    yield messages(task, history, cut(observation, 4 * _KEPT), kept=0, recent=1)
+    whole = messages(task, history, cut(observation, _KEPT), kept=0, recent=1)
     yield [whole[0], *whole[-4:]] if len(whole) > 5 else whole
 
 
-def _cut(text: str, kept: int) -> str:
+def cut(text: str, kept: int) -> str:
+    """So many characters of each end, with a note of how many are left out; a text that is hardly longer stays."""
     if len(text) <= 2 * kept + 40:
         return text
     tail = text[len(text) - kept :]

@@ -44,4 +44,7 @@ class Agent(Protocol):
         """
 
     def conversation(self, task: TaskInstance, history: Sequence[Step]) -> tuple[dict[str, str], ...]:
-        """The chat behind `history` as the model saw it last (role, content); empty for an agent without a model."""
+        """The chat behind `history` as the model saw it last (role, content).
+
+        Empty for an agent without a model, and for one whose prompts each stand alone.
+        """

@@ -166,7 +166,7 @@ class Acting:
     def turn(self) -> Step:
         """One decision and what came of it."""
         action = self._agent.act(self._task, self.history, self.observation)
-        extra: dict[str, object] = {"calls": [call.model_dump(mode="json") for call in action.calls]}
+        extra = action.extra | {"calls": [call.model_dump(mode="json") for call in action.calls]}
         outcome = None
         if action.told is not None:
             extra["told"] = action.told
