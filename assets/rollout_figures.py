@@ -62,7 +62,7 @@ def _table(columns: Mapping[str, str], rows: Sequence[_Cells]) -> dg.MetadataVal
 
 
 def rollout_tables(found: RolloutReport) -> "list[Table]":
-    """Rates, what was spent and what failed for each policy, its parts, then the judges; no empty table."""
+    """Rates, what was spent, what failed and who read it, parts of the tasks, then the judges; no empty table."""
     from rich.table import Table
 
     policies = Table("policy", *RATES, title="policies")
@@ -76,6 +76,7 @@ def rollout_tables(found: RolloutReport) -> "list[Table]":
             for failure, count in classes.items():
                 failures.add_row(name, kind, visible(failure), str(count))
     parts = [
+        _purposes(found.policies),
         _parts("difficulty", [(one, one.by_difficulty) for one in found.policies]),
         _parts("language", [(one, one.by_language) for one in found.policies]),
         _parts("domain", [(one, one.by_domain) for one in found.policies]),
@@ -134,6 +135,20 @@ def _costs(one: PolicyFigures) -> list[str]:
         *(f"{value / count:.1f}" for value in (spent.model_seconds, spent.command_seconds)),
         ended,
     ]
+
+
+def _purposes(policies: "Sequence[PolicyFigures]") -> "Table":
+    """What the policies inside an agent cost: who names sub-goals, who acts, who sums up."""
+    from rich.table import Table
+
+    table = Table("policy", "asked for", "calls", "prompt tokens", "written tokens", title="tokens by policy")
+    for one in policies:
+        read = sum(asked.prompt_tokens for asked in one.by_purpose.values())
+        for purpose, asked in one.by_purpose.items():
+            share = f" ({asked.prompt_tokens / read:.1%})" if read else ""
+            counts = (str(asked.calls), f"{asked.prompt_tokens}{share}", str(asked.completion_tokens))
+            table.add_row(visible(_name(one)), visible(purpose), *counts)
+    return table
 
 
 def _parts(what: str, by_policy: "Sequence[tuple[PolicyFigures, Mapping[str, PassRates]]]") -> "Table":

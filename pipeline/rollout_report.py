@@ -48,6 +48,14 @@ class Spent(Record):
     """Waiting for commands."""
 
 
+class Asked(Record):
+    """What the questions of one purpose used up: of a policy, where an agent has several."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
 class PolicyFigures(PassRates):
     """One agent with one model."""
 
@@ -61,6 +69,8 @@ class PolicyFigures(PassRates):
     """Kind -> class -> attempts. Only those of `agent` are samples that did not pass."""
     stop_reasons: dict[str, int]
     spent: Spent
+    by_purpose: dict[str, Asked]
+    """`decision`, `plan`, `progress` or `summary` -> what it used up, as far as the server counted."""
     by_difficulty: dict[str, PassRates]
     by_language: dict[str, PassRates]
     by_domain: dict[str, PassRates]
@@ -168,6 +178,15 @@ SELECT t.instance_id, t.agent, t.model, t.trajectory_id IS NOT NULL, t.stop_reas
  ORDER BY t.item_key
 """
 
+_PURPOSES = """
+SELECT agent, model, coalesce(call ->> 'purpose', 'decision') AS purpose, count(*),
+       coalesce(sum((call ->> 'prompt_tokens')::BIGINT), 0)::BIGINT,
+       coalesce(sum((call ->> 'completion_tokens')::BIGINT), 0)::BIGINT
+  FROM (SELECT agent, model, unnest(flatten([json_extract(s.extra, '$.calls[*]') FOR s IN steps])) AS call
+          FROM trajectories WHERE trajectory_id IS NOT NULL)
+ GROUP BY ALL ORDER BY ALL
+"""
+
 
 def recorded_attempts(store: Store) -> list[RecordedAttempt]:
     """Every attempt that was begun, those that our machinery broke included. Raises TableDamaged."""
@@ -185,7 +204,8 @@ def rollout_report(store: Store, samples: SamplesConfig) -> RolloutReport:
     groups: dict[tuple[str, str | None], list[RecordedAttempt]] = {}
     for attempt in recorded_attempts(store):
         groups.setdefault((attempt.agent, attempt.model), []).append(attempt)
-    policies = [_policy(agent, model, made, samples) for (agent, model), made in groups.items()]
+    asked = _by_purpose(store)
+    policies = [_policy(*policy, made, asked.get(policy, {}), samples) for policy, made in groups.items()]
     policies.sort(key=lambda one: (one.model is None, -one.samples, one.agent, one.model or ""))
     first = next((one for one in policies if one.model is not None), None)
     return RolloutReport(
@@ -220,7 +240,19 @@ def _of_class(failure_class: str) -> tuple[Kind, str]:
     return ("infrastructure" if failure_class in _OURS else "environment"), failure_class
 
 
-def _policy(agent: str, model: str | None, made: Sequence[RecordedAttempt], samples: SamplesConfig) -> PolicyFigures:
+def _by_purpose(store: Store) -> dict[tuple[str, str | None], dict[str, Asked]]:
+    with duckdb.connect() as connection:
+        connection.register("trajectories", store.current("trajectories", ["trajectory_id", "agent", "model", "steps"]))
+        found: dict[tuple[str, str | None], dict[str, Asked]] = {}
+        for agent, model, purpose, calls, read, written in connection.execute(_PURPOSES).fetchall():
+            asked = Asked(calls=calls, prompt_tokens=read, completion_tokens=written)
+            found.setdefault((agent, model), {})[purpose] = asked
+        return found
+
+
+def _policy(
+    agent: str, model: str | None, made: Sequence[RecordedAttempt], asked: dict[str, Asked], samples: SamplesConfig
+) -> PolicyFigures:
     count, enough = (samples.count, samples.enough) if model is not None else (1, None)
 
     def rates(chosen: Sequence[RecordedAttempt]) -> PassRates:
@@ -239,6 +271,7 @@ def _policy(agent: str, model: str | None, made: Sequence[RecordedAttempt], samp
         by_failure=failures_of(made),
         stop_reasons=dict(Counter(one.stop_reason for one in made if one.stop_reason is not None)),
         spent=spent_by([one for one in made if one.recorded]),
+        by_purpose=asked,
         by_difficulty=parts(lambda one: one.difficulty),
         by_language=parts(lambda one: one.language),
         by_domain=parts(lambda one: one.domain),

@@ -1,8 +1,8 @@
 """How agents ask that read no history: one user message per question, in forms that show less and less of long texts.
 
 Such an agent finds what it works on in `Step.extra` of what it did before, and has no chat: each of its prompts stands
-alone. A row without a chat is published in the words of the agent `bash` (bash_chat.py), which is what learners of
-whole conversations want of it; what its policies read and answered is in the calls of the steps.
+alone. Its row is published like one of an agent without a model, in the words of bash_chat.py or game_chat.py: that is
+what learners of whole conversations want of it. What its policies answered is in the calls of the steps.
 """
 
 from __future__ import annotations

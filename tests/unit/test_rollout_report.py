@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.report import report
-from assets.rollout_figures import rollout_figures
+from assets.rollout_figures import rollout_figures, rollout_tables
 from pipeline.attempts import SamplesConfig
 from pipeline.pass_rates import Tally, pass_at_k, pass_rates
 from pipeline.rollout_report import RolloutReport, rollout_report
@@ -177,6 +177,28 @@ def test_tokens_cost_and_seconds_are_those_of_all_recorded_attempts(folder: Fold
         "model_seconds": 6.0,
         "command_seconds": 1.5,
     }
+
+
+def test_tokens_are_told_apart_by_what_the_model_was_asked_for(folder: Folder) -> None:
+    calls: list[Row] = [
+        {"purpose": "plan", "prompt_tokens": 100, "completion_tokens": 4},
+        {"purpose": "decision", "prompt_tokens": 50, "completion_tokens": 3},
+        {"purpose": "plan", "prompt_tokens": 200},
+        CALL,
+    ]
+    step: Row = {"index": 0, "action": "ls", "extra": {"calls": calls}}
+    folder.attempt("a", "passed", agent="step_hrl", steps=[step, {"index": 1, "action": "ls", "extra": {}}])
+    folder.attempt("b", "failed", agent="step_hrl", steps=[step])
+    folder.attempt("c", "broken", agent="step_hrl", failure_class="infrastructure")
+    folder.attempt("a", "passed", agent="oracle", model=None, steps=[{"index": 0, "action": "ls", "extra": {}}])
+    of_step_hrl, of_oracle = folder.report().policies
+    assert {name: asked.model_dump() for name, asked in of_step_hrl.by_purpose.items()} == {
+        "plan": {"calls": 4, "prompt_tokens": 600, "completion_tokens": 8},
+        "decision": {"calls": 4, "prompt_tokens": 100, "completion_tokens": 6},
+    }
+    assert of_oracle.by_purpose == {}
+    (table,) = (one for one in rollout_tables(folder.report()) if one.title == "tokens by policy")
+    assert list(table.columns[3].cells) == ["100 (14.3%)", "600 (85.7%)"]
 
 
 def test_parts_have_rates_of_their_own(folder: Folder) -> None:
