@@ -40,31 +40,38 @@ class LeftOut(NamedTuple):
 
 
 class Annotations:
-    """What one annotator said, as the working table has it now."""
+    """What some annotators said, as the working table has it now."""
 
-    def __init__(self, store: Store, annotator: str) -> None:
-        """Holds ids and failures of all rows. Raises TableDamaged."""
-        self.annotator = annotator
+    def __init__(self, store: Store, annotators: Sequence[str]) -> None:
+        """Holds ids and failures of all rows. Of the `annotators` the first one that can be used counts.
+
+        Raises TableDamaged.
+        """
+        self.annotators = tuple(annotators)
         names = ("trajectory_id", "path_sha256", "annotator", "failure_class", "reason", "faults")
         self._stored = StoredRows(store, "annotations", names)
         self._light = to_rows(self._stored.light.drop_columns(["faults"]))
         self._places = {
-            (row["trajectory_id"], row["path_sha256"]): number
+            (row["trajectory_id"], row["path_sha256"], row["annotator"]): number
             for number, row in enumerate(self._light)
-            if row["annotator"] == annotator
         }
 
     def of(self, trajectory_id: str, path: Path) -> Annotation | LeftOut:
         """Of the path of an attempt, or why there is none that can be used. Raises TableDamaged."""
-        number = self._places.get((trajectory_id, path_sha256(path)))
-        if number is None:
-            return LeftOut(trajectory_id, NOT_ANNOTATED, f"{self.annotator} was not asked about it")
-        told = self._light[number]
-        if told["failure_class"]:
-            return LeftOut(trajectory_id, ANNOTATION_FAILED, f"{told['failure_class']}: {told['reason']}")
-        if faults := self._stored.light.column("faults")[number].as_py():
-            return LeftOut(trajectory_id, FAULTS, "; ".join(faults))
-        return annotation_of(self._stored.row(number))
+        sha256 = path_sha256(path)
+        left = LeftOut(trajectory_id, NOT_ANNOTATED, f"{' or '.join(self.annotators)} was not asked about it")
+        for annotator in self.annotators:
+            number = self._places.get((trajectory_id, sha256, annotator))
+            if number is None:
+                continue
+            told, faults = self._light[number], self._stored.light.column("faults")[number].as_py()
+            if told["failure_class"]:
+                left = LeftOut(trajectory_id, ANNOTATION_FAILED, f"{told['failure_class']}: {told['reason']}")
+            elif faults:
+                left = LeftOut(trajectory_id, FAULTS, "; ".join(faults))
+            else:
+                return annotation_of(self._stored.row(number))
+        return left
 
 
 def annotated(

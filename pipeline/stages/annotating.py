@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from pipeline.batch import Failure, Item, ItemsOnDemand, Outcome, StageReport
 from pipeline.errors import ConfigurationError, ItemRejected
+from pipeline.hierarchy import rules
 from pipeline.hierarchy.annotated import annotation_row
 from pipeline.hierarchy.attempts import environment_of, path_of, path_sha256
+from pipeline.hierarchy.checks import faults
 from pipeline.hierarchy.path import Annotation, Path
 from pipeline.schemas import Row
 from pipeline.snapshots.attempts import Place, VersionAttempts
@@ -21,14 +23,17 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Annotator:
-    """Who divides paths, and by what an annotation is judged."""
+    """Who divides paths."""
 
-    name: str
-    """That of its annotations: `name@version` of rules, or a model and the hash of its prompts."""
+    name_of: Callable[[str], str]
+    """What it signs its annotations of paths in an environment with: `name@version` of rules, or a model and the hash
+    of its prompts."""
     annotate: Callable[[Path], Annotation]
     """May raise ItemRejected, and what a ChatModel raises."""
-    faults: Callable[[Path, Annotation], Sequence[str]]
-    """Why an annotation cannot be used, in words; nothing for one that can."""
+
+
+RULES = Annotator(rules.name_of, rules.annotate)
+"""The one that asks no model."""
 
 
 class _Attempt(NamedTuple):
@@ -47,22 +52,24 @@ def annotate_all(
 ) -> StageReport:
     """One row in `annotations` for each attempt of the versions, which have the columns of hierarchy/attempts.py.
 
-    An attempt that was published with another text since is annotated anew. Raises ConfigurationError for an annotator
-    that calls itself otherwise in its annotations, SnapshotDamaged.
+    What checks.py says against an annotation is kept beside it. An attempt that was published with another text since
+    is annotated anew. Raises ConfigurationError for an annotator that signs otherwise than it says, SnapshotDamaged.
     """
     attempts = _attempts(versions)
     keys = list(attempts)
 
     def item(number: int) -> Item[_Attempt]:
-        return Item(f"{keys[number]}/{annotator.name}", attempts[keys[number]])
+        attempt = attempts[keys[number]]
+        return Item(f"{keys[number]}/{annotator.name_of(attempt.environment)}", attempt)
 
     def work(attempt: _Attempt) -> Outcome:
         path = path_of(attempt.version.at(attempt.place))
         annotation = annotator.annotate(path)
-        if annotation.annotator != annotator.name:
-            raise ConfigurationError(f"the annotator {annotator.name} signs annotations as {annotation.annotator}")
-        row = _named(attempt, annotator) | annotation_row(annotation)
-        return Outcome({"annotations": [row | {"faults": _faults(path, annotation, annotator)}]})
+        named = _named(attempt, annotator)
+        if annotation.annotator != named["annotator"]:
+            raise ConfigurationError(f"the annotator {named['annotator']} signs as {annotation.annotator}")
+        row = named | annotation_row(annotation) | {"faults": list(faults(path, annotation))}
+        return Outcome({"annotations": [row]})
 
     def failed_rows(attempt: _Attempt, failure: Failure) -> Mapping[str, Sequence[Row]]:
         del failure
@@ -90,17 +97,10 @@ def _path_sha256(row: Row) -> str | None:
         return None
 
 
-def _faults(path: Path, annotation: Annotation, annotator: Annotator) -> list[str]:
-    actions = sum(one.n_actions for one in annotation.subtasks)
-    if actions != len(path.steps):
-        return [f"it has {actions} actions, the path {len(path.steps)}"]
-    return list(annotator.faults(path, annotation))
-
-
 def _named(attempt: _Attempt, annotator: Annotator) -> Row:
     return {
         "trajectory_id": attempt.trajectory_id,
-        "annotator": annotator.name,
+        "annotator": annotator.name_of(attempt.environment),
         "path_sha256": attempt.path_sha256,
         "environment": attempt.environment,
     }

@@ -53,8 +53,8 @@ class BenchmarkPublication:
     """Name of the game."""
     parent: str
     """Version of attempts in games, e.g. `games@v0001`."""
-    annotator: str
-    """Whose annotations are used."""
+    annotators: tuple[str, ...]
+    """Whose annotations are used: of each attempt the first one that can be."""
     max_steps: int
     """Actions that an attempt may have."""
 
@@ -79,12 +79,13 @@ def publish_benchmark(
     and annotated task of the game; SnapshotDamaged, TableDamaged.
     """
     version = VersionAttempts(data, publication.parent, attempts.COLUMNS)
-    annotations = Annotations(store, publication.annotator)
+    annotations = Annotations(store, publication.annotators)
     listed, left_out = _listed(version, annotations, publication.environment)
     if not listed:
         raise ConfigurationError(
             f"{version.reference} has no attempt that carries out a reference solution of {publication.environment} "
-            f"and has a usable annotation by {publication.annotator}; collect expert attempts and annotate them first"
+            f"and has an annotation by {' or '.join(publication.annotators)} that can be used; collect and annotate "
+            "expert attempts first"
         )
     return publish(
         data,
@@ -94,7 +95,7 @@ def publish_benchmark(
         parents=[version.reference],
         code_commit=code_commit,
         run_id=run_id,
-        filters={"annotator": publication.annotator, "max_steps": publication.max_steps},
+        filters={"annotators": list(publication.annotators), "max_steps": publication.max_steps},
         excluded=[_excluded(left_out)],
         summary={"tasks": len(listed)},
         describe=partial(_documents, listed),

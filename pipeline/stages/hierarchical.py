@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipeline.dataset_card.content import Table
 from pipeline.errors import ConfigurationError
 from pipeline.hierarchy import attempts, columns
+from pipeline.hierarchy.agreement import Agreement
 from pipeline.hierarchy.annotated import Annotations, LeftOut, annotated
 from pipeline.hierarchy.card import Words, card
 from pipeline.hierarchy.prompts import PLANNER_EXECUTOR, STEP_HRL
@@ -55,12 +56,12 @@ class HierarchicalPublication:
 
     parents: tuple[str, ...]
     """Versions of attempts, e.g. `games@v0001` and `terminal@v0003`."""
-    annotator: str
-    """Whose annotations are used."""
+    annotators: tuple[str, ...]
+    """Whose annotations are used: of each attempt the first one that can be."""
     tokens: TokenCounter | None = None
     """Counts the tokens of prompts and targets."""
-    agreement: Mapping[str, float] = field(default_factory=dict)
-    """How far this annotator agrees with another one, by what was measured; for the card."""
+    agreement: Agreement | None = None
+    """How far two annotators agree, for the card."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def publish_hierarchical(
     ConfigurationError for a parent that there is not, and where no attempt can be used; SnapshotDamaged, TableDamaged.
     """
     versions = [VersionAttempts(data, reference, attempts.COLUMNS) for reference in publication.parents]
-    annotations = Annotations(store, publication.annotator)
+    annotations = Annotations(store, publication.annotators)
     chosen = _choose(versions, annotations)
     found = {}
     for name, schema in columns.DATASETS.items():
@@ -113,10 +114,10 @@ def _choose(versions: Sequence[VersionAttempts], annotations: Annotations) -> _C
             used[one.facts.env] += 1
             licenses.add(str(one.row["license"]))
     if not used:
-        names = ", ".join(version.reference for version in versions)
+        names, annotators = ", ".join(one.reference for one in versions), " or ".join(annotations.annotators)
         raise ConfigurationError(
-            f"none of the {len(left_out)} attempts of {names} has an annotation by {annotations.annotator} that can be "
-            "used; annotate them first"
+            f"none of the {len(left_out)} attempts of {names} has an annotation by {annotators} that can be used; "
+            "annotate them first"
         )
     return _Chosen(used, left_out, frozenset(licenses))
 
@@ -133,7 +134,7 @@ def _rows(
 def _filters(publication: HierarchicalPublication, name: str) -> dict[str, object]:
     files = PLANNER_EXECUTOR if name.startswith("system") else STEP_HRL
     return {
-        "annotator": publication.annotator,
+        "annotators": list(publication.annotators),
         "tokenizer": publication.tokens.tokenizer_id if publication.tokens else None,
         "prompts": {file: prompt(file).sha256 for file in files},
     }
@@ -153,10 +154,11 @@ def _documents(publication: HierarchicalPublication, chosen: _Chosen, draft: Dra
     steps = Counter(one.step for one in chosen.left_out)
     annotation: list[tuple[str, int]] = [("attempts with rows here", chosen.used.total())]
     annotation += [(f"left out: {step}", count) for step, count in sorted(steps.items())]
-    tables = [Table(f"Annotator {publication.annotator}", ("attempts", "how many"), tuple(annotation))]
-    if publication.agreement:
-        rows = tuple((name, f"{value:.3f}") for name, value in sorted(publication.agreement.items()))
-        tables.append(Table("Agreement with another annotator", ("what was compared", "value"), rows))
+    tables = [Table("Annotated attempts", ("attempts", "how many"), tuple(annotation))]
+    if publication.agreement is not None:
+        told = publication.agreement.model_dump()
+        rows = tuple((name, value if isinstance(value, int) else str(value)) for name, value in told.items())
+        tables.append(Table("Agreement of two annotators", ("what was compared", "value"), rows))
     words = Words(
         title="Hierarchical trajectories",
         about=(_ABOUT[draft.name], _HOW),

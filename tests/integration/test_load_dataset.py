@@ -16,16 +16,17 @@ import pytest
 from pipeline.cards import front_matter
 from pipeline.hierarchy.attempts import COLUMNS
 from pipeline.hierarchy.columns import BENCHMARK, DATASETS
+from pipeline.hierarchy.rules import NAMES
 from pipeline.schemas import TERMINAL, to_arrow
 from pipeline.snapshots import load, publish
 from pipeline.snapshots.attempts import VersionAttempts
 from pipeline.snapshots.pulling import pull
-from pipeline.stages.annotating import Annotator, annotate_all
+from pipeline.stages.annotating import RULES, annotate_all
 from pipeline.stages.benchmarks import BenchmarkPublication, publish_benchmark
 from pipeline.stages.hierarchical import HierarchicalPublication, publish_hierarchical
 from pipeline.stages.options import Options
 from pipeline.tables import Store
-from tests.unit.hierarchical_attempts import ANNOTATOR, divide, game_row, put, terminal_row
+from tests.unit.hierarchical_attempts import game_row, put, terminal_row
 
 pytestmark = pytest.mark.peers
 
@@ -96,13 +97,13 @@ def test_data_sets_of_hierarchies_and_benchmarks_are_loaded_as_folders_and_as_fi
 ) -> None:
     put(tmp_path, "games", game_row("a"), game_row("b", split="seen", instance_id="task-b"))
     put(tmp_path, "terminal", terminal_row("c"))
-    store, annotator = Store(tmp_path), Annotator(ANNOTATOR, divide, lambda path, annotation: ())
+    store = Store(tmp_path)
     versions = [VersionAttempts(tmp_path, name, COLUMNS) for name in ("games", "terminal")]
-    annotate_all(store, versions, annotator, Options())
+    annotate_all(store, versions, RULES, Options())
     five = publish_hierarchical(
-        store, tmp_path, HierarchicalPublication(("games", "terminal"), ANNOTATOR), code_commit=None, run_id=None
+        store, tmp_path, HierarchicalPublication(("games", "terminal"), NAMES), code_commit=None, run_id=None
     )
-    tasks = BenchmarkPublication("textcraft", "games", ANNOTATOR, max_steps=30)
+    tasks = BenchmarkPublication("textcraft", "games", NAMES, max_steps=30)
     benchmark = publish_benchmark(store, tmp_path, tasks, code_commit=None, run_id=None)
     schemas = {str(version.path): DATASETS[name] for name, version in five.items()}
     schemas[str(benchmark.path)] = BENCHMARK

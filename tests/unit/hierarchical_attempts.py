@@ -11,6 +11,7 @@ from pipeline.hierarchy.path import Annotation, SubTask
 from pipeline.hierarchy.path import Path as TaskPath
 from pipeline.schemas import TERMINAL, to_arrow
 from pipeline.snapshots import SnapshotVersion, publish
+from pipeline.stages.annotating import Annotator
 
 ANNOTATOR = "rules@1"
 
@@ -36,7 +37,13 @@ GAME_STEPS = [
 DIVIDED = Annotation(
     annotator=ANNOTATOR,
     subtasks=(SubTask(name="be in the kitchen", n_actions=2), SubTask(name="fill the cup", n_actions=3)),
-    progress=("the door is open", "in the kitchen", "holds the cup", "a cup cannot be eaten", "the cup is full"),
+    progress=(
+        "the door is open",
+        "past the door",
+        "holds the cup",
+        "a cup cannot be eaten",
+        "the cup is full",
+    ),
 )
 
 
@@ -90,8 +97,8 @@ TERMINAL_STEPS = [
 """An answer that was no command in between, and handed in at the end."""
 DIVIDED_TERMINAL = Annotation(
     annotator=ANNOTATOR,
-    subtasks=(SubTask(name="look around", n_actions=2), SubTask(name="write the file", n_actions=1)),
-    progress=("there is a.txt", "foo is missing", "b is written"),
+    subtasks=(SubTask(name="look for a.txt", n_actions=2), SubTask(name="write ok", n_actions=1)),
+    progress=("there is a.txt", "foo is missing", "ok is written"),
 )
 
 
@@ -126,8 +133,12 @@ def stored(row: Row) -> Row:
 
 
 def divide(path: TaskPath) -> Annotation:
-    """An annotator that knows the two."""
+    """Knows the two."""
     return DIVIDED if path.environment == "textcraft" else DIVIDED_TERMINAL
+
+
+KNOWING = Annotator(lambda environment: ANNOTATOR, divide)
+"""An annotator of the two."""
 
 
 def put(root: Path, name: str, *rows: Mapping[str, object]) -> SnapshotVersion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,22 +11,23 @@ from pipeline.batch import Retry, StageReport
 from pipeline.errors import ConfigurationError, ItemRejected
 from pipeline.hierarchy.annotated import Annotated, Annotations, LeftOut, annotated
 from pipeline.hierarchy.attempts import COLUMNS
-from pipeline.hierarchy.path import Annotation
+from pipeline.hierarchy.path import Annotation, SubTask
 from pipeline.hierarchy.path import Path as TaskPath
 from pipeline.schemas import Row, to_rows
 from pipeline.snapshots.attempts import VersionAttempts
-from pipeline.stages.annotating import Annotator, annotate_all
+from pipeline.stages.annotating import RULES, Annotator, annotate_all
 from pipeline.stages.options import Options
 from pipeline.tables import Store
-from tests.unit.hierarchical_attempts import ANNOTATOR, DIVIDED, DIVIDED_TERMINAL, divide, game_row, put, terminal_row
-
-
-def sound(path: TaskPath, annotation: Annotation) -> Sequence[str]:
-    del path, annotation
-    return ()
-
-
-KNOWING = Annotator(ANNOTATOR, divide, sound)
+from tests.unit.hierarchical_attempts import (
+    ANNOTATOR,
+    DIVIDED,
+    DIVIDED_TERMINAL,
+    KNOWING,
+    divide,
+    game_row,
+    put,
+    terminal_row,
+)
 
 
 def versions(root: Path, *references: str) -> list[VersionAttempts]:
@@ -35,6 +36,10 @@ def versions(root: Path, *references: str) -> list[VersionAttempts]:
 
 def annotate(root: Path, *references: str, by: Annotator = KNOWING, options: Options = Options()) -> StageReport:  # noqa: B008
     return annotate_all(Store(root), versions(root, *references), by, options)
+
+
+def named(name: str, annotate: Callable[[TaskPath], Annotation]) -> Annotator:
+    return Annotator(lambda environment: name, annotate)
 
 
 def rows(root: Path) -> list[Row]:
@@ -60,7 +65,7 @@ def test_what_is_done_is_not_done_again_unless_it_reads_otherwise(tmp_path: Path
     put(tmp_path, "games", game_row("a"), game_row("b", instruction="Fill two cups."), game_row("c"))
     report = annotate(tmp_path, "games")
     assert (report.total, report.skipped) == (3, 1)
-    found = [one for one in annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ANNOTATOR))]
+    found = [one for one in annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), (ANNOTATOR,)))]
     assert [one.facts.trajectory_id for one in found if isinstance(one, Annotated)] == ["a", "b", "c"]
     assert annotate(tmp_path, "games@v0001", "games@v0002").skipped == 4
 
@@ -70,41 +75,56 @@ def test_a_failure_is_a_row_with_class_and_reason_and_can_be_tried_again(tmp_pat
         raise ItemRejected("unreadable_answer", "3 actions of 5 are in it")
 
     put(tmp_path, "games", game_row())
-    report = annotate(tmp_path, "games", by=Annotator(ANNOTATOR, refuse, sound))
+    report = annotate(tmp_path, "games", by=named(ANNOTATOR, refuse))
     assert report.failed == {"unreadable_answer": 1}
     (row,) = rows(tmp_path)
     assert (row["trajectory_id"], row["failure_class"], row["subtasks"]) == ("traj-g", "unreadable_answer", None)
-    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ANNOTATOR))
+    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), (ANNOTATOR,)))
     assert left == LeftOut("traj-g", "annotation_failed", "unreadable_answer: 3 actions of 5 are in it")
     again = annotate(tmp_path, "games", options=Options(retry=Retry.ALL))
     assert (again.done, again.failed) == (1, {})
-    (found,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ANNOTATOR))
+    (found,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), (ANNOTATOR,)))
     assert isinstance(found, Annotated)
     assert found.annotation == DIVIDED
 
 
 def test_faults_are_kept_and_leave_the_attempt_out(tmp_path: Path) -> None:
-    def picky(path: TaskPath, annotation: Annotation) -> Sequence[str]:
-        return [f"{annotation.subtasks[0].name}: too vague"]
-
+    vague = DIVIDED.model_copy(update={"subtasks": (SubTask(name="sing", n_actions=2), DIVIDED.subtasks[1])})
     put(tmp_path, "games", game_row())
-    report = annotate(tmp_path, "games", by=Annotator(ANNOTATOR, divide, picky))
-    assert report.done == 1
-    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ANNOTATOR))
-    assert left == LeftOut("traj-g", "annotation_faults", "be in the kitchen: too vague")
+    assert annotate(tmp_path, "games", by=named(ANNOTATOR, lambda path: vague)).done == 1
+    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), (ANNOTATOR,)))
+    reason = "object: sub-task 0 is called 'sing' and none of its actions is about that"
+    assert left == LeftOut("traj-g", "annotation_faults", reason)
+    assert rows(tmp_path)[0]["faults"] == [reason]
 
 
-def test_an_annotation_of_other_actions_is_at_fault_whoever_judges(tmp_path: Path) -> None:
+def test_where_the_first_annotator_is_of_no_use_the_next_one_counts(tmp_path: Path) -> None:
     put(tmp_path, "games", game_row())
-    annotate(tmp_path, "games", by=Annotator(ANNOTATOR, lambda path: DIVIDED_TERMINAL, sound))
-    (row,) = rows(tmp_path)
-    assert row["faults"] == ["it has 3 actions, the path 5"]
+    annotate(
+        tmp_path,
+        "games",
+        by=named("model@1", lambda path: DIVIDED_TERMINAL.model_copy(update={"annotator": "model@1"})),
+    )
+    annotate(tmp_path, "games")
+    (found,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ("model@1", ANNOTATOR)))
+    assert isinstance(found, Annotated)
+    assert found.annotation == DIVIDED
+    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ("model@1",)))
+    assert left == LeftOut("traj-g", "annotation_faults", "counts: the sub-tasks have 3 actions, the path has 5")
+
+
+def test_rules_sign_by_environment(tmp_path: Path) -> None:
+    put(tmp_path, "games", game_row("a"), game_row("b", told={"environment": "alfworld"}))
+    put(tmp_path, "terminal", terminal_row("c"))
+    annotate(tmp_path, "games", "terminal", by=RULES)
+    assert [row["annotator"] for row in rows(tmp_path)] == ["crafting@1", "verbs@1", "phases@1"]
+    assert {row["failure_class"] for row in rows(tmp_path)} == {None}
 
 
 def test_attempts_without_whole_actions_are_rows_that_say_so(tmp_path: Path) -> None:
     put(tmp_path, "terminal", terminal_row("a", steps=[]), terminal_row("b", interface="terminal"))
     assert annotate(tmp_path, "terminal").failed == {"no_actions": 1, "keys": 1}
-    found = list(annotated(versions(tmp_path, "terminal"), Annotations(Store(tmp_path), ANNOTATOR)))
+    found = list(annotated(versions(tmp_path, "terminal"), Annotations(Store(tmp_path), (ANNOTATOR,))))
     assert [one.step for one in found if isinstance(one, LeftOut)] == ["no_actions", "keys"]
 
 
@@ -112,16 +132,16 @@ def test_annotators_do_not_share_annotations(tmp_path: Path) -> None:
     put(tmp_path, "games", game_row())
     annotate(tmp_path, "games")
     other = DIVIDED.model_copy(update={"annotator": "other@1"})
-    assert annotate(tmp_path, "games", by=Annotator("other@1", lambda path: other, sound)).skipped == 0
-    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), "third@1"))
+    assert annotate(tmp_path, "games", by=named("other@1", lambda path: other)).skipped == 0
+    (left,) = annotated(versions(tmp_path, "games"), Annotations(Store(tmp_path), ("third@1",)))
     assert isinstance(left, LeftOut)
     assert left.step == "not_annotated"
 
 
 def test_an_annotator_under_another_name_stops_the_run(tmp_path: Path) -> None:
     put(tmp_path, "games", game_row())
-    with pytest.raises(ConfigurationError, match=r"the annotator other@1 signs annotations as rules@1"):
-        annotate(tmp_path, "games", by=Annotator("other@1", divide, sound))
+    with pytest.raises(ConfigurationError, match=r"the annotator other@1 signs as rules@1"):
+        annotate(tmp_path, "games", by=named("other@1", divide))
 
 
 def test_a_version_that_there_is_not_is_named(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from pipeline.rows import trajectory_row
 from pipeline.schemas import Row
 from pipeline.snapshots import SnapshotVersion
 from pipeline.snapshots.attempts import VersionAttempts
-from pipeline.stages.annotating import Annotator, annotate_all
+from pipeline.stages.annotating import annotate_all
 from pipeline.stages.benchmarks import BenchmarkPublication, publish_benchmark
 from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.types import Step, Trajectory
-from tests.unit.hierarchical_attempts import ANNOTATOR, divide, game_row, put
+from tests.unit.hierarchical_attempts import ANNOTATOR, KNOWING, game_row, put
 from training.benchmark import BenchmarkScore, score
 
 
@@ -31,9 +31,8 @@ def version(tmp_path: Path) -> SnapshotVersion:
         for name, (split, difficulty) in tasks.items()
     ]
     put(tmp_path, "games", *rows)
-    annotator = Annotator(ANNOTATOR, divide, lambda path, annotation: ())
-    annotate_all(Store(tmp_path), [VersionAttempts(tmp_path, "games", COLUMNS)], annotator, Options())
-    publication = BenchmarkPublication("textcraft", "games", ANNOTATOR, max_steps=30)
+    annotate_all(Store(tmp_path), [VersionAttempts(tmp_path, "games", COLUMNS)], KNOWING, Options())
+    publication = BenchmarkPublication("textcraft", "games", (ANNOTATOR,), max_steps=30)
     return publish_benchmark(Store(tmp_path), tmp_path, publication, code_commit=None, run_id=None)
 
 

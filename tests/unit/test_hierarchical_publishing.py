@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -11,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import ConfigurationError
+from pipeline.hierarchy.agreement import agreement
 from pipeline.hierarchy.attempts import COLUMNS
 from pipeline.hierarchy.columns import BENCHMARK, DATASETS, meanings
 from pipeline.hierarchy.path import Annotation
@@ -24,18 +24,22 @@ from pipeline.stages.hierarchical import HierarchicalPublication, publish_hierar
 from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.token_counts import TokenCounter
-from tests.unit.hierarchical_attempts import ANNOTATOR, divide, game_row, put, terminal_row
+from tests.unit.hierarchical_attempts import ANNOTATOR, DIVIDED, divide, game_row, put, terminal_row
 from tests.unit.small_tokenizer import small_tokenizer
 
 
-def judge(path: TaskPath, annotation: Annotation) -> Sequence[str]:
-    del annotation
-    return ["the task is odd"] if path.task == "odd" else ()
+def divide_oddly(path: TaskPath) -> Annotation:
+    """The odd task has a sub-goal that is about nothing."""
+    found = divide(path)
+    if path.task != "odd":
+        return found
+    first = found.subtasks[0].model_copy(update={"name": "sing"})
+    return found.model_copy(update={"subtasks": (first, *found.subtasks[1:])})
 
 
 def annotate(root: Path, *references: str) -> None:
     versions = [VersionAttempts(root, reference, COLUMNS) for reference in references]
-    annotate_all(Store(root), versions, Annotator(ANNOTATOR, divide, judge), Options())
+    annotate_all(Store(root), versions, Annotator(lambda environment: ANNOTATOR, divide_oddly), Options())
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def published(root: Path, **changes: object) -> dict[str, SnapshotVersion]:
-    told: dict[str, object] = {"parents": ("games", "terminal@v0001"), "annotator": ANNOTATOR, **changes}
+    told: dict[str, object] = {"parents": ("games", "terminal@v0001"), "annotators": (ANNOTATOR,), **changes}
     publication = HierarchicalPublication(**told)  # type: ignore[arg-type]
     return publish_hierarchical(Store(root), root, publication, code_commit="abc", run_id=None)
 
@@ -85,7 +89,7 @@ def test_five_versions_hold_the_rows_of_all_usable_attempts(root: Path) -> None:
 def test_what_is_left_out_is_listed_by_attempt_with_its_reason(root: Path) -> None:
     out = pq.read_table(published(root)["step_low"].path / "excluded.parquet").to_pylist()
     assert [(one["trajectory_id"], one["step"], one["reason"]) for one in out] == [
-        ("g4", "annotation_faults", "the task is odd"),
+        ("g4", "annotation_faults", "object: sub-task 0 is called 'sing' and none of its actions is about that"),
         ("t2", "no_actions", "there is no action in it"),
     ]
 
@@ -122,7 +126,7 @@ def test_tokens_are_counted_when_a_tokenizer_is_given(root: Path, tmp_path: Path
 
 def test_nothing_usable_stops_with_the_remedy(root: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none of the 6 attempts of games@v0001, terminal@v0001 .*other@1"):
-        published(root, annotator="other@1")
+        published(root, annotators=("other@1",))
 
 
 def head_of(card: str) -> dict[str, object]:
@@ -131,12 +135,14 @@ def head_of(card: str) -> dict[str, object]:
 
 
 def test_the_card_says_what_a_row_is_how_many_and_how_to_filter(root: Path) -> None:
-    for name, version in published(root, agreement={"boundary F1": 0.8125}).items():
+    agreed = agreement([(DIVIDED, DIVIDED)])
+    for name, version in published(root, agreement=agreed).items():
         card = (version.path / "README.md").read_text()
         assert f"# Hierarchical trajectories: {name} v0001" in card
         assert "keep the rows with `verified`" in card
-        assert f"Annotator {ANNOTATOR}" in card
-        assert "boundary F1 | 0.812" in card
+        assert "attempts with rows here | 4" in card
+        assert "left out: annotation\\_faults | 1" in card or "left out: annotation_faults | 1" in card
+        assert "| pk | 0.0 |" in card
         assert 'load_dataset("DIR", split="unseen")' in card
         assert head_of(card)["license"] == ["mit"]
         assert head_of(card)["configs"] == [
@@ -156,7 +162,12 @@ def test_readers_of_others_find_every_row(root: Path) -> None:
 
 
 def benchmark(root: Path, **changes: object) -> SnapshotVersion:
-    told: dict[str, object] = {"environment": "textcraft", "parent": "games", "annotator": ANNOTATOR, "max_steps": 40}
+    told: dict[str, object] = {
+        "environment": "textcraft",
+        "parent": "games",
+        "annotators": (ANNOTATOR,),
+        "max_steps": 40,
+    }
     publication = BenchmarkPublication(**{**told, **changes})  # type: ignore[arg-type]
     return publish_benchmark(Store(root), root, publication, code_commit=None, run_id=None)
 
@@ -176,7 +187,7 @@ def test_a_benchmark_has_a_row_for_each_solved_and_annotated_task(root: Path) ->
         {
             "subgoal": "be in the kitchen",
             "actions": ["open door", "go kitchen"],
-            "progress": ["the door is open", "in the kitchen"],
+            "progress": ["the door is open", "past the door"],
         },
         {
             "subgoal": "fill the cup",

@@ -197,10 +197,10 @@ def test_the_high_level_gets_the_change_of_the_score_inside_each_sub_task() -> N
     assert (first["subtask"], first["reward"], first["score"], first["done"]) == ("be in the kitchen", 0.2, 0.2, False)
     assert (second["subtask"], second["reward"], second["score"], second["done"]) == ("fill the cup", 0.8, 1.0, True)
     assert (first["completed_subtasks"], second["completed_subtasks"]) == ([], ["be in the kitchen"])
-    assert (first["last_progress"], second["last_progress"]) == (NOTHING, "in the kitchen")
+    assert (first["last_progress"], second["last_progress"]) == (NOTHING, "past the door")
     assert (first["n_low_steps"], second["n_low_steps"]) == (2, 3)
     assert (first["k"], second["k"], first["step_idx"], second["step_idx"]) == (0, 1, 0, 2)
-    text = prompts.high("Fill a cup.", ["be in the kitchen"], "in the kitchen", "This is the kitchen.")
+    text = prompts.high("Fill a cup.", ["be in the kitchen"], "past the door", "This is the kitchen.")
     assert (first["next_prompt"], second["prompt"], second["next_prompt"]) == (text, text, None)
 
 
@@ -236,16 +236,16 @@ def test_the_progress_policy_reads_the_action_and_what_came_of_it() -> None:
 
 def test_what_was_handed_in_in_the_terminal_ends_with_done() -> None:
     rows = of(stored(terminal_row()), "step_high", DIVIDED_TERMINAL)
-    assert column(rows, "subtask") == ["look around", "write the file", "DONE"]
+    assert column(rows, "subtask") == ["look for a.txt", "write ok", "DONE"]
     assert column(rows, "step_idx") == [0, 2, 3]
     assert column(rows, "done") == [False, False, True]
     assert column(rows, "reward") == [0, 1, 0]
     assert column(rows, "score") == [0, 1, 1]
     assert column(rows, "n_low_steps") == [2, 1, 0]
-    text = prompts.high("Write b.", ["look around", "write the file"], "b is written", "[exit code 0]")
+    text = prompts.high("Write b.", ["look for a.txt", "write ok"], "ok is written", "[exit code 0]")
     assert (rows[1]["next_prompt"], rows[2]["prompt"], rows[2]["next_prompt"]) == (text, text, None)
     planned = of(stored(terminal_row()), "system1", DIVIDED_TERMINAL)
-    assert column(planned, "subgoal") == ["look around", "write the file", "DONE"]
+    assert column(planned, "subgoal") == ["look for a.txt", "write ok", "DONE"]
     assert column(planned, "step_idx") == [0, 2, 3]
     assert column(planned, "group_actions") == [[], ["ls", "foo a.txt"], ["echo ok > b"]]
     assert column(planned, "reward_sum") == [0, 1, 0]
