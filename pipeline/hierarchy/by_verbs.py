@@ -71,18 +71,24 @@ def _divided(deeds: Sequence[Deed]) -> list[int]:
 def _joined(groups: Sequence[tuple[Kind, int]]) -> list[tuple[Kind, int]]:
     """The same without groups of one action, as far as there is one beside them in the same place."""
     found: list[tuple[Kind, int]] = []
-    for kind, size in groups:
-        if found and _may_join(found[-1], (kind, size)):
-            found[-1] = (kind if found[-1][1] == 1 else found[-1][0], found[-1][1] + size)
+    number = 0
+    while number < len(groups):
+        kind, size = groups[number]
+        after = groups[number + 1] if number + 1 < len(groups) else None
+        if size == 1 and after is not None and _may_join((kind, size), after):
+            found.append((after[0], size + after[1]))
+            number += 2
+            continue
+        if size == 1 and found and _may_join(found[-1], (kind, size)):
+            found[-1] = (found[-1][0], found[-1][1] + size)
         else:
             found.append((kind, size))
+        number += 1
     return found
 
 
 def _may_join(first: tuple[Kind, int], second: tuple[Kind, int]) -> bool:
-    if "navigate" in (first[0], second[0]) or first[1] + second[1] > MOST_ACTIONS:
-        return False
-    return 1 in (first[1], second[1])
+    return "navigate" not in (first[0], second[0]) and first[1] + second[1] <= MOST_ACTIONS
 
 
 def _named(deeds: Sequence[Deed], groups: Sequence[int]) -> tuple[SubTask, ...]:

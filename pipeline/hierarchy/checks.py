@@ -1,7 +1,8 @@
 """Whether an annotation can be used: by rules that hold for those of rules and of models alike.
 
     counts     the sub-tasks have as many actions as the path
-    inherits   within a sub-task nothing that progress names is lost: a word of an action that it told stays told
+    inherits   within a sub-task progress does not drop most of the words of actions that it told; where somebody is and
+               what was looked at does not last
     future     progress has no word of an action that comes later in the path and was nowhere before
     object     the name of a sub-task shares a word with one of its actions
 
@@ -15,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pipeline.hierarchy.path import Annotation, Path
+from pipeline.hierarchy.verbs import deed
 
 _WORD = re.compile(r"[a-z]+|[0-9]+")
 _COMMON = frozenset(
@@ -61,8 +63,12 @@ def _lost(path: Path, annotation: Annotation) -> Iterator[str]:
             gone = told - now
             if told and len(gone) > _MOST_LOST * len(told):
                 yield f"inherits: after action {at} progress lost {_some(gone)}"
-            done = words(" ".join(path.steps[number].action for number in segment if number <= at))
-            told = now & done
+            done = (path.steps[number].action for number in segment if number <= at)
+            told = now & words(" ".join(action for action in done if _lasts(action)))
+
+
+def _lasts(action: str) -> bool:
+    return deed(action).kind not in ("navigate", "observe", "wait") and not action.startswith("cd ")
 
 
 def _foreseen(path: Path, annotation: Annotation) -> Iterator[str]:
