@@ -1,11 +1,13 @@
 """What each column of the working tables means, for people who look at a table; what the published data set says of its
-own columns (dataset_card/meanings.py) holds where nothing else is said here."""
+own columns (dataset_card/meanings.py) holds where nothing else is said here. Data sets of hierarchies have their own
+(hierarchy/columns.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from pipeline.dataset_card.meanings import MEANINGS
+from pipeline.hierarchy.columns import BENCHMARK, DATASETS, meanings
 from pipeline.schemas import TABLES
 
 _OF_BATCH = {
@@ -142,6 +144,8 @@ _OF_TABLE: Mapping[str, Mapping[str, str]] = {
 
 def meaning(table: str, column: str) -> str:
     """What a column means, in a few words; empty where nothing is said of it."""
+    if table in DATASETS or table == BENCHMARK.name:
+        return meanings(table).get(column, "")
     if table not in TABLES:
         return MEANINGS.get(column, "")
     found = _OF_TABLE.get(table, {}).get(column) or _OF_BATCH.get(column) or _ANYWHERE.get(column)

@@ -40,7 +40,8 @@ class Words:
 
 def card(draft: Draft, words: Words) -> str:
     """README.md with the head that loaders read."""
-    split = sorted({str(file.split) for file in draft.files})[-1]
+    splits = sorted({str(file.split) for file in draft.files})
+    split = "train" if "train" in splits else splits[0]
     sections = (
         Section("What it is", tuple(map(Paragraph, words.about))),
         Section("What is in it", (_counts(draft, words), *words.tables)),

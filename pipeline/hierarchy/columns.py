@@ -33,7 +33,10 @@ _COMMON: _Columns = {
     "task_id": (_TEXT, "Names the task; the same as instance_id of the attempt"),
     "variation_id": (_TEXT, "Which task of its type: the variation in games, the seed or repository in the terminal"),
     "trajectory_id": (_TEXT, "Names the attempt; with step_idx it names the row"),
-    "source": (_TEXT, "expert for the reference solution carried out, else the collection: bc, round_1, random"),
+    "source": (
+        _TEXT,
+        "expert for the reference solution carried out, else the collection (bc, round_1 …) or agent",
+    ),
     "step_idx": (_WHOLE, "Number of the action before which the policy was asked, from 0; n_steps for the last DONE"),
     "n_steps": (_WHOLE, "Actions of the attempt"),
     "seed": (_WHOLE, "Seed of the sampling where there is one, else that of the task"),

@@ -42,7 +42,7 @@ _HINTS = (
     "Failed attempts are here too, for methods that learn from both. For imitation keep the rows with `verified`.",
     "Failed attempts were divided like others: there a reward of 1 at the end of a sub-goal does not say that it was "
     "reached.",
-    "`source` is `expert` for the reference solution, else the collection that the attempt belongs to.",
+    "`source` is `expert` for the reference solution, else the collection of the attempt, or its agent without one.",
     "Train on `train` alone. Games: `seen` has new tasks of types that are in train, `unseen` other types. Terminal: "
     "`test` has neither repositories nor families of tasks in common with train, `validation` one of both.",
     "Rows of one attempt follow each other by `step_idx` under one `trajectory_id`.",

@@ -13,7 +13,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.hierarchy.agreement import agreement
 from pipeline.hierarchy.attempts import COLUMNS
 from pipeline.hierarchy.columns import BENCHMARK, DATASETS, meanings
-from pipeline.hierarchy.path import Annotation
+from pipeline.hierarchy.path import Annotation, SubTask
 from pipeline.hierarchy.path import Path as TaskPath
 from pipeline.published_checks import unreadable
 from pipeline.snapshots import SnapshotVersion, check, load, manifest_of
@@ -24,7 +24,8 @@ from pipeline.stages.hierarchical import HierarchicalPublication, publish_hierar
 from pipeline.stages.options import Options
 from pipeline.tables import Store
 from pipeline.token_counts import TokenCounter
-from tests.unit.hierarchical_attempts import ANNOTATOR, DIVIDED, divide, game_row, put, terminal_row
+from tests.unit.hierarchical_attempts import ANNOTATOR, DIVIDED, divide, game_row, played, put, terminal_row
+from tests.unit.hostile_rows import TEXTS
 from tests.unit.small_tokenizer import small_tokenizer
 
 
@@ -42,8 +43,8 @@ def annotate(root: Path, *references: str) -> None:
     annotate_all(Store(root), versions, Annotator(lambda environment: ANNOTATOR, divide_oddly), Options())
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+def filled(tmp_path: Path) -> Path:
+    """Annotated attempts, of which some are of no use."""
     failed = {"verified": False, "outcome": "failed", "agent": "wander", "details": {"source": "random"}}
     put(
         tmp_path,
@@ -58,22 +59,31 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def five(root: Path) -> dict[str, SnapshotVersion]:
+    return published(root, agreement=agreement([(DIVIDED, DIVIDED)]))
+
+
 def published(root: Path, **changes: object) -> dict[str, SnapshotVersion]:
     told: dict[str, object] = {"parents": ("games", "terminal@v0001"), "annotators": (ANNOTATOR,), **changes}
     publication = HierarchicalPublication(**told)  # type: ignore[arg-type]
     return publish_hierarchical(Store(root), root, publication, code_commit="abc", run_id=None)
 
 
-def test_five_versions_hold_the_rows_of_all_usable_attempts(root: Path) -> None:
-    found = published(root)
-    assert {name: one.rows for name, one in found.items()} == {
+def test_five_versions_hold_the_rows_of_all_usable_attempts(five: dict[str, SnapshotVersion]) -> None:
+    assert {name: one.rows for name, one in five.items()} == {
         "system1": 3 * 2 + 3,
         "system2": 3 * 5 + 3,
         "step_high": 3 * 2 + 3,
         "step_low": 3 * 5 + 3,
         "step_progress": 3 * 5 + 3,
     }
-    for name, version in found.items():
+    for name, version in five.items():
         assert check(version.path) == []
         assert unreadable(version.path, DATASETS[name]) == []
         manifest = manifest_of(version.path)
@@ -86,16 +96,16 @@ def test_five_versions_hold_the_rows_of_all_usable_attempts(root: Path) -> None:
         }
 
 
-def test_what_is_left_out_is_listed_by_attempt_with_its_reason(root: Path) -> None:
-    out = pq.read_table(published(root)["step_low"].path / "excluded.parquet").to_pylist()
+def test_what_is_left_out_is_listed_by_attempt_with_its_reason(five: dict[str, SnapshotVersion]) -> None:
+    out = pq.read_table(five["step_low"].path / "excluded.parquet").to_pylist()
     assert [(one["trajectory_id"], one["step"], one["reason"]) for one in out] == [
         ("g4", "annotation_faults", "object: sub-task 0 is called 'sing' and none of its actions is about that"),
         ("t2", "no_actions", "there is no action in it"),
     ]
 
 
-def test_failed_attempts_are_there_and_told_apart(root: Path) -> None:
-    rows = load(published(root)["step_low"].path).to_pylist()
+def test_failed_attempts_are_there_and_told_apart(five: dict[str, SnapshotVersion]) -> None:
+    rows = load(five["step_low"].path).to_pylist()
     told = {(one["trajectory_id"], one["source"], one["verified"], one["success"]) for one in rows}
     assert told == {
         ("g1", "expert", True, True),
@@ -105,7 +115,8 @@ def test_failed_attempts_are_there_and_told_apart(root: Path) -> None:
     }
 
 
-def test_the_same_annotations_make_no_new_version_and_others_do(root: Path) -> None:
+def test_the_same_annotations_make_no_new_version_and_others_do(tmp_path: Path) -> None:
+    root = filled(tmp_path)
     published(root)
     again = published(root)
     assert {(one.version, one.created) for one in again.values()} == {("v0001", False)}
@@ -116,7 +127,8 @@ def test_the_same_annotations_make_no_new_version_and_others_do(root: Path) -> N
     assert manifest_of(more["system1"].path).parents == ("games@v0002", "terminal@v0001")
 
 
-def test_tokens_are_counted_when_a_tokenizer_is_given(root: Path, tmp_path: Path) -> None:
+def test_tokens_are_counted_when_a_tokenizer_is_given(tmp_path: Path) -> None:
+    root = filled(tmp_path / "data")
     counter = TokenCounter(small_tokenizer(tmp_path / "small"))
     version = published(root, tokens=counter)["step_low"]
     rows = load(version.path).to_pylist()
@@ -134,16 +146,15 @@ def head_of(card: str) -> dict[str, object]:
     return {key: json.loads(value) for key, _, value in (line.partition(": ") for line in lines)}
 
 
-def test_the_card_says_what_a_row_is_how_many_and_how_to_filter(root: Path) -> None:
-    agreed = agreement([(DIVIDED, DIVIDED)])
-    for name, version in published(root, agreement=agreed).items():
+def test_the_card_says_what_a_row_is_how_many_and_how_to_filter(five: dict[str, SnapshotVersion]) -> None:
+    for name, version in five.items():
         card = (version.path / "README.md").read_text()
         assert f"# Hierarchical trajectories: {name} v0001" in card
         assert "keep the rows with `verified`" in card
         assert "attempts with rows here | 4" in card
-        assert "left out: annotation\\_faults | 1" in card or "left out: annotation_faults | 1" in card
+        assert "| left out: annotation_faults | 1 |" in card
         assert "| pk | 0.0 |" in card
-        assert 'load_dataset("DIR", split="unseen")' in card
+        assert 'load_dataset("DIR", split="train")' in card
         assert head_of(card)["license"] == ["mit"]
         assert head_of(card)["configs"] == [
             {
@@ -154,8 +165,29 @@ def test_the_card_says_what_a_row_is_how_many_and_how_to_filter(root: Path) -> N
         assert all(text.split(":")[0].replace("<", "&lt;")[:20] in card for text in meanings(name).values())
 
 
-def test_readers_of_others_find_every_row(root: Path) -> None:
-    version = published(root)["step_high"]
+def test_odd_texts_come_through_as_they_are(tmp_path: Path) -> None:
+    odd = [text for text in TEXTS.values() if text]
+    steps = [played(text, text, 0.0) for text in odd]
+    put(tmp_path, "games", game_row("odd", steps=steps, instruction=TEXTS["markup"], solution=odd))
+    versions = [VersionAttempts(tmp_path, "games", COLUMNS)]
+    annotate_all(Store(tmp_path), versions, Annotator(lambda environment: ANNOTATOR, one_by_one), Options())
+    found = published(tmp_path, parents=("games",))
+    rows = load(found["step_progress"].path).to_pylist()
+    assert [row["action"] for row in rows] == odd
+    assert [row["resulting_obs"] for row in rows[:-1]] == odd[1:]
+    assert [row["action"] for row in load(found["step_low"].path).to_pylist()] == [f"{text}; True" for text in odd]
+    assert {one: check(version.path) for one, version in found.items()} == {name: [] for name in found}
+
+
+def one_by_one(path: TaskPath) -> Annotation:
+    """Every action is a sub-goal of its own, named like it."""
+    names = [step.action for step in path.steps]
+    subtasks = tuple(SubTask(name=name, n_actions=1) for name in names)
+    return Annotation(annotator=ANNOTATOR, subtasks=subtasks, progress=tuple(names))
+
+
+def test_readers_of_others_find_every_row(five: dict[str, SnapshotVersion]) -> None:
+    version = five["step_high"]
     keys = "count(DISTINCT (trajectory_id, step_idx))"
     count = duckdb.sql(f"SELECT count(*), {keys} FROM '{version.path}/data/*.parquet'")
     assert count.fetchall() == [(9, 9)]
@@ -219,7 +251,8 @@ def test_a_benchmark_without_tasks_is_refused(root: Path) -> None:
         benchmark(root, environment="alfworld")
 
 
-def test_the_same_tasks_make_no_new_version(root: Path) -> None:
+def test_the_same_tasks_make_no_new_version(tmp_path: Path) -> None:
+    root = filled(tmp_path)
     benchmark(root)
     assert not benchmark(root).created
     assert benchmark(root, max_steps=50).version == "v0002"
