@@ -89,6 +89,20 @@ def write_rates_plot(lines: Mapping[str, Sequence[tuple[int, float, float, float
     figure.savefig(path, format="png", dpi=110, bbox_inches="tight")
 
 
+def write_steps_plot(lines: Mapping[str, Sequence[tuple[int, float]]], what: str, path: Path) -> None:
+    """A line for each name, of points (step, value), as a PNG on white; `what` names the values."""
+    figure, axes = _figure(5, 3.4)
+    for name, points in lines.items():
+        steps, values = zip(*points, strict=True)
+        axes.plot(steps, values, label=name)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(_whole_numbers())
+    axes.set_xlabel("step")
+    axes.set_ylabel(what)
+    axes.legend(frameon=False, labelcolor=INK, loc="upper left")
+    figure.savefig(path, format="png", dpi=110, bbox_inches="tight")
+
+
 def loss_plot(training: Sequence[tuple[float, float]], validation: Sequence[tuple[float, float]]) -> dg.MetadataValue:
     """Loss over steps, nats a token: a line for training, marks for each look at the validation rows."""
     figure, axes = _figure(6, 2.8)

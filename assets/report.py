@@ -1,8 +1,9 @@
 """`touchstone report …`: figures over the working tables, as tables for people or as one JSON line.
 
 What is counted is in pipeline/crawl_report.py, image_report.py, scoring_report.py, instance_report.py,
-rollout_report.py, curation_report.py and quality/report.py; the faces of those from images to curation in the Dagster
-UI are image_figures.py, scoring_figures.py, instance_figures.py, rollout_figures.py and curation_figures.py.
+rollout_report.py, curation_report.py, quality/report.py and training/token_report.py; the faces of those from images to
+curation in the Dagster UI are image_figures.py, scoring_figures.py, instance_figures.py, rollout_figures.py and
+curation_figures.py.
 """
 
 from pathlib import Path
@@ -190,6 +191,32 @@ def curation(data: Path | None, config: Path | None, as_json: bool) -> None:
     for table in curation_tables(found):
         console.print(table)
     for remark in curation_remarks(found):
+        console.print(remark, soft_wrap=True, highlight=False, markup=False)
+
+
+@report.command()
+@located
+@click.option("--json", "as_json", is_flag=True, help="One JSON line only.")
+@click.option(
+    "--tokenizer", type=click.Path(path_type=Path), help="tokenizer.json or its folder ([dataset] tokenizer)."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="PNG file for the tokens of each step.")
+def tokens(data: Path | None, config: Path | None, as_json: bool, tokenizer: Path | None, plot: Path | None) -> None:
+    """What a flat history, a classic hierarchy and STEP-HRL read along the same gold paths of ScienceWorld."""
+    from rich.console import Console
+
+    from assets.token_figures import plot_tokens, token_figures, token_remarks, token_tables
+
+    found = token_figures(open_located(data, config), tokenizer)
+    if plot is not None:
+        plot_tokens(found, plot)
+    if as_json:
+        click.echo(found.model_dump_json())
+        return
+    console = Console()
+    for table in token_tables(found):
+        console.print(table)
+    for remark in token_remarks(found):
         console.print(remark, soft_wrap=True, highlight=False, markup=False)
 
 
