@@ -6,6 +6,7 @@ from assets import (
     curation,
     datasets,
     environments,
+    hierarchy,
     images,
     instances,
     judgements,
@@ -21,6 +22,7 @@ from assets.cleaning import cleaning_job
 from assets.resources import RetryResource, WorkshopResource, webhook_of_environment
 from assets.schedules import (
     environments_job,
+    hierarchy_job,
     instances_job,
     main_job,
     nightly,
@@ -44,6 +46,7 @@ defs = dg.Definitions(
             datasets,
             models,
             environments,
+            hierarchy,
         ]
     ),
     resources={
@@ -52,7 +55,7 @@ defs = dg.Definitions(
         "attempts": AttemptsResource(),
         "webhook": webhook_of_environment(),
     },
-    jobs=[main_job, instances_job, score_model_job, sft_model_job, environments_job, cleaning_job],
+    jobs=[main_job, instances_job, score_model_job, sft_model_job, environments_job, hierarchy_job, cleaning_job],
     schedules=[nightly, nightly_cleaning],
     sensors=[new_listings, snapshot_published([score_model_job, sft_model_job]), failure_alerts],
     # Items run side by side inside an asset; a process per step would only add its start.

@@ -11,6 +11,17 @@ from pipeline.types import Record
 from training.environments.registry import MODULES
 
 
+class HierarchyConfig(Record):
+    """What the data sets of hierarchies are made of."""
+
+    parents: tuple[str, ...] = ()
+    """Versions of attempts, e.g. `games@v0001`; the newest one of [environments] and of `snapshot`, as far as there
+    are any, where none is named."""
+    annotator: Literal["rules", "model"] = "rules"
+    """`model` asks that of [model] for sub-goals and progress. Rules stand in where its answer cannot be used, and the
+    cards tell how far the two agree."""
+
+
 class EnvironmentsConfig(Record):
     """Games, their tasks and who attempts them."""
 

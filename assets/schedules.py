@@ -44,6 +44,13 @@ environments_job = dg.define_asset_job(
 )
 
 
+hierarchy_job = dg.define_asset_job(
+    "hierarchy",
+    selection=_HIERARCHY,
+    description="Sub-goals and progress of published attempts, and the data sets of hierarchies made of them.",
+    executor_def=dg.in_process_executor,
+)
+
 sft_model_job = dg.define_asset_job(
     "train_sft_model",
     selection=_SFT_MODEL,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from assets.environments_config import EnvironmentsConfig
+from assets.environments_config import EnvironmentsConfig, HierarchyConfig
 from pipeline.agents import NAMES
 from pipeline.attempts import SamplesConfig
 from pipeline.capacity.planning import PlanConfig
@@ -150,6 +150,7 @@ class Settings(Record):
     publish: PublishConfig = PublishConfig()
     training: TrainingConfig = TrainingConfig()
     environments: EnvironmentsConfig = EnvironmentsConfig()
+    hierarchy: HierarchyConfig = HierarchyConfig()
     cleaning: CleaningConfig = CleaningConfig()
     rollout: AgentsConfig = AgentsConfig()
     yields: YieldsConfig = YieldsConfig()

@@ -75,9 +75,15 @@ class _Chosen:
 
 
 def publish_hierarchical(
-    store: Store, data: Path, publication: HierarchicalPublication, *, code_commit: str | None, run_id: str | None
+    store: Store,
+    data: Path,
+    publication: HierarchicalPublication,
+    *,
+    code_commit: str | None,
+    run_id: str | None,
+    names: Sequence[str] = tuple(columns.DATASETS),
 ) -> dict[str, SnapshotVersion]:
-    """The versions of the five data sets by name, new or already there.
+    """The versions of these data sets, all five by default, by name, new or already there.
 
     `store` has the annotations, `data` is where versions are. One attempt is in memory at a time. Raises
     ConfigurationError for a parent that there is not, and where no attempt can be used; SnapshotDamaged, TableDamaged.
@@ -86,7 +92,8 @@ def publish_hierarchical(
     annotations = Annotations(store, publication.annotators)
     chosen = _choose(versions, annotations)
     found = {}
-    for name, schema in columns.DATASETS.items():
+    for name in names:
+        schema = columns.DATASETS[name]
         found[name] = publish(
             data,
             name,
