@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.backup_cli import backup, restore
+from assets.benchmark_cli import benchmark
 from assets.capacity import plan
 from assets.datasets_cli import COMMANDS
 from assets.environments_cli import environments
@@ -19,6 +20,7 @@ from assets.evaluate_cli import evaluate
 from assets.experiment_cli import experiment
 from assets.export import export
 from assets.gc import gc
+from assets.hierarchy_cli import hierarchy
 from assets.located import located, not_empty, open_located
 from assets.quality import quality
 from assets.report import report
@@ -316,6 +318,8 @@ touchstone.add_command(quality)
 touchstone.add_command(view)
 touchstone.add_command(gc)
 touchstone.add_command(backup)
+touchstone.add_command(benchmark)
+touchstone.add_command(hierarchy)
 touchstone.add_command(restore)
 touchstone.add_command(plan)
 for _command in COMMANDS:

@@ -78,9 +78,10 @@ class GameSuite:
                 score = played.score
                 if played.done and number < len(gold) - 1:
                     break
-        return self._instance(task, opening, gold), bool(gold) and score >= 1.0
+        return self.told(task, opening, gold), bool(gold) and score >= 1.0
 
-    def _instance(self, task: GameTask, opening: Opening, gold: tuple[str, ...]) -> TaskInstance:
+    def told(self, task: GameTask, opening: Opening, gold: tuple[str, ...]) -> TaskInstance:
+        """The task as an instance, when its beginning and its gold path are known. Raises ConfigurationError."""
         facts = self.facts
         told = {"depth": str(task.depth)} if task.depth is not None else {}
         return TaskInstance(
