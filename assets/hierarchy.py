@@ -106,6 +106,12 @@ def _benchmark(game: str) -> dg.AssetsDefinition:
 
     def body(context: dg.AssetExecutionContext, workshop: WorkshopResource) -> dg.MaterializeResult:
         shop = workshop.open()
+        if game not in shop.settings.environments.games:
+            context.log.warning(f"{game} is not among the games of [environments]: there is nothing to publish")
+            return dg.MaterializeResult(
+                metadata={"dagster/row_count": dg.MetadataValue.int(0)},
+                check_results=[MANIFEST.result([]), READABLE.result([])],
+            )
         name = shop.settings.environments.snapshot
         parent = next((one for one in parents(shop) if one.partition("@")[0] == name), name)
         publication = BenchmarkPublication(game, parent, names_of(shop), facts_of(game).max_steps)
