@@ -29,7 +29,10 @@ def write(folder: Path, text: str) -> Path:
         ("[sources]\nuse = ['gopher']", "'context' or 'tasks'"),
         ("[sources.github]\nlanguages = ['cobol']", "sources.github.languages"),
         ("[sources.github]\ntoken = 'x'", "sources.github.token"),
-        ("[rollout]\nagents = ['oracel']", "there is no agent oracel; there are bash, noop, oracle, terminus"),
+        (
+            "[rollout]\nagents = ['oracel']",
+            "there is no agent oracel; there are bash, noop, oracle, planner_executor, step_hrl, terminus",
+        ),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
 )
