@@ -82,14 +82,13 @@ def attempt(
 
 
 def _task(row: Row, suite: GameSuite) -> TaskInstance:
-    subgoals = row["subgoals"]
-    assert isinstance(subgoals, list)
+    solution = row["solution"]
+    assert isinstance(solution, list)
     of_split = next(name for name, published in SPLITS.items() if published == row["split"])
     fields = {"task_type": row["task_type"], "variation": row["variation_id"], "split": of_split, "depth": row["depth"]}
     task = GameTask.model_validate(fields | {"gold_steps": row["gold_steps"], "difficulty": row["difficulty"]})
     opening = Opening(task=str(row["task_description"]), observation=str(row["observation"]))
-    gold = tuple(action for one in subgoals for action in one["actions"])
-    instance = suite.told(task, opening, gold)
+    instance = suite.told(task, opening, tuple(solution))
     if instance.instance_id != row["task_id"]:
         raise ConfigurationError(
             f"the benchmark was made with {row['package']} {row['package_version']}, and {suite.package_version} is "

@@ -108,7 +108,12 @@ def _solved(version: VersionAttempts, annotations: Annotations, environment: str
     """The first attempt at each task of the game that carried out its reference solution."""
 
     def expert(row: Row) -> bool:
-        return environment_of(row) == environment and bool(row["verified"]) and actions_of(row) == row["solution"]
+        if environment_of(row) != environment or not row["verified"]:
+            return False
+        # Chance may have solved it before the end of the solution.
+        actions, solution = actions_of(row), row["solution"]
+        assert isinstance(solution, list)
+        return actions == solution[: len(actions)]
 
     seen: set[str] = set()
     for one in annotated([version], annotations, expert):
@@ -148,6 +153,7 @@ def _row(one: Annotated, max_steps: int) -> Row:
         "depth": int(told["depth"]) if "depth" in told else None,
         "task_description": one.path.task,
         "observation": one.path.steps[0].observation,
+        "solution": one.row["solution"],
         "subgoals": [
             {"subgoal": group.name, "actions": group.actions, "progress": list(group.progress)}
             for group in groups_of(one.path, one.annotation)

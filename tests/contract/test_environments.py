@@ -43,11 +43,14 @@ def test_gold_paths_reach_the_full_score(suite: GameSuite, record_property: Call
         with suite.opened(instance, "shell") as environment:
             environment.reset()
             begun = time.monotonic()
-            outcomes = [environment.step(action) for action in instance.solution]
+            for action in instance.solution:
+                steps += 1
+                outcome = environment.step(action)
+                if outcome.done:
+                    break
             seconds += time.monotonic() - begun
-        steps += len(outcomes)
-        assert len(outcomes) == task.gold_steps
-        passed += solved and outcomes[-1].extra["score"] >= 1.0
+        assert suite.facts.by_chance or len(instance.solution) == task.gold_steps
+        passed += solved and outcome.extra["score"] >= 1.0
     told = {"tasks": len(tasks), "gold_full_score": passed, "steps": steps, "steps_per_s": round(steps / seconds, 1)}
     record_property("environment", f"{suite.name}: {json.dumps(told)}")
     assert passed >= 0.95 * len(tasks) and len(tasks) >= 20
@@ -76,6 +79,10 @@ def test_words_that_are_no_action_are_rejected_and_change_no_score(suite: GameSu
 
 def test_equal_tasks_read_alike_in_another_process(suite: GameSuite) -> None:
     task = sampled(suite.name, 3)[-1]
+    if suite.facts.by_chance:  # then at least what is to be done, and how much there is of it
+        (first, _), (second, _) = suite.instance(task), suite.instance(task)
+        assert first.instruction == second.instruction
+        return
     pool = GamePool(suite.facts, 1)
     read = []
     try:

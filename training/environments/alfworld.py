@@ -26,6 +26,7 @@ FACTS = GameFacts(
     license="MIT",
     needs_java=False,
     has_admissible=True,
+    by_chance=False,
     max_steps=60,
     step_timeout_s=60.0,
 )

@@ -31,6 +31,8 @@ class GameFacts:
     needs_java: bool
     has_admissible: bool
     """It can say which actions it would take now."""
+    by_chance: bool
+    """The same actions do not always bring the same, and gold paths of one task differ from time to time."""
     max_steps: int
     """Of one attempt; more than any gold path has."""
     step_timeout_s: float
@@ -46,7 +48,7 @@ class GameTask(Record):
     """Which instance of the template: a number or a seed, as text."""
     split: Split
     gold_steps: int = Field(gt=0)
-    """Length of the gold path."""
+    """Length of the gold path; of one of them in a game by chance."""
     difficulty: Difficulty
     """Third of the game's tasks by `gold_steps`, or by depth where the game has one."""
     depth: int | None = None
@@ -74,7 +76,10 @@ class Played(Record):
 
 
 class Game(Protocol):
-    """One game at a time. Equal tasks give equal texts in every process; errors of the package leave as they are."""
+    """One game at a time. Errors of the package leave as they are.
+
+    Equal tasks and actions give equal texts in every process, but in games by chance.
+    """
 
     @property
     def facts(self) -> GameFacts: ...
@@ -89,7 +94,10 @@ class Game(Protocol):
         """One action, whatever its text."""
 
     def gold(self) -> tuple[str, ...]:
-        """Actions that solve the task that was begun, from its start; the attempt may be lost by asking."""
+        """Actions that solve the task that was begun, from its start; the attempt may be lost by asking.
+
+        The last ones may not be needed, where chance decides when it is solved.
+        """
 
     def admissible(self) -> tuple[str, ...] | None:
         """Actions that the game would take now, sorted; None where it cannot say."""

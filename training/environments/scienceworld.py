@@ -2,7 +2,8 @@
 
 Wang et al. 2022, "ScienceWorld: Is your Agent Smarter than a 5th Grader?"; the package scienceworld with its jar. What
 an agent sees is the text that its action brought, and nothing that the package could add: no inventory, no look around,
-no list of valid actions, which costs ten times the action itself. A score below zero is a lost task.
+no list of valid actions, which costs ten times the action itself. A score below zero is a lost task. Temperatures, the
+order of things in a room and the package's gold paths are by chance.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ FACTS = GameFacts(
     license="Apache-2.0",
     needs_java=True,
     has_admissible=True,
-    max_steps=250,
+    by_chance=True,
+    max_steps=350,
     step_timeout_s=60.0,
 )
 UNSEEN = (
@@ -99,18 +101,10 @@ class ScienceWorld:
         )
 
     def gold(self) -> tuple[str, ...]:
-        """See Game: the package's own, found while the task is loaded, up to the action that solves it.
-
-        Many of them wait on behind it.
-        """
+        """See Game: the package's own, found while the task is loaded once more. Many of them end with waiting."""
         assert self._task is not None
         self._begin(*self._task, gold=True)
-        path = []
-        for action in self._env.get_gold_action_sequence():
-            path.append(action)
-            if self.act(action).done:
-                break
-        return tuple(path)
+        return tuple(self._env.get_gold_action_sequence())
 
     def admissible(self) -> tuple[str, ...]:
         """See Game."""
@@ -139,5 +133,7 @@ class ScienceWorld:
         self.start(task_type, variation)
         gold = self.gold()
         self.start(task_type, variation)
-        played = [self.act(action) for action in gold]
-        return {"gold_steps": len(gold)} if played and played[-1].score >= 1.0 else None
+        for action in gold:
+            if (played := self.act(action)).done:
+                return {"gold_steps": len(gold)} if played.score >= 1.0 else None
+        return None

@@ -73,12 +73,12 @@ class GameSuite:
             gold = process.gold()
             opening = process.start(task.task_type, task.variation)
             score = 0.0
-            for number, action in enumerate(gold):
+            for action in gold:
                 played = process.act(action)
                 score = played.score
-                if played.done and number < len(gold) - 1:
+                if played.done:
                     break
-        return self.told(task, opening, gold), bool(gold) and score >= 1.0
+        return self.told(task, opening, gold), score >= 1.0
 
     def told(self, task: GameTask, opening: Opening, gold: tuple[str, ...]) -> TaskInstance:
         """The task as an instance, when its beginning and its gold path are known. Raises ConfigurationError."""

@@ -39,6 +39,7 @@ FACTS = GameFacts(
     license="MIT",
     needs_java=False,
     has_admissible=True,
+    by_chance=False,
     max_steps=100,
     step_timeout_s=10.0,
 )

@@ -24,6 +24,7 @@ FACTS = GameFacts(
     license="Apache-2.0",
     needs_java=True,
     has_admissible=True,
+    by_chance=False,
     max_steps=150,
     step_timeout_s=30.0,
 )
