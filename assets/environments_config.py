@@ -27,8 +27,8 @@ class EnvironmentsConfig(Record):
 
     games: tuple[str, ...] = Field(default=MODULES, min_length=1)
     splits: tuple[Literal["train", "seen", "unseen"], ...] = Field(default=("train", "seen", "unseen"), min_length=1)
-    per_split: int | None = Field(default=100, gt=0)
-    """Tasks of each game in each split, taken evenly from its templates; None for all of the splits file."""
+    per_split: int = Field(default=100, gt=0)
+    """Tasks of each game in each split, taken evenly from its templates; all of them where there are no more."""
     agents: tuple[str, ...] = Field(default=("oracle", "wander"), min_length=1)
     """`oracle` is the expert, which follows the gold path; `wander` strays from it; those with a model need [model]."""
     samples: SamplesConfig = SamplesConfig(count=1)
