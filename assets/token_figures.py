@@ -1,6 +1,7 @@
 """The report of tokens: which paths it is counted along, its tables for people, and its plot. What is counted is in
 training/token_report.py, what it comes to in seconds in training/latency.py."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,9 @@ from assets.resources import Workshop
 from pipeline.agents.oracle import OracleAgent
 from pipeline.errors import ConfigurationError
 from pipeline.hierarchy import path as paths
-from pipeline.hierarchy.attempts import environment_of, path_of
+from pipeline.hierarchy.attempts import environment_of, path_of, provenance_of
 from pipeline.hierarchy.rules import annotate
-from pipeline.joined_rows import verified
+from pipeline.joined_rows import VerifiedRow, verified
 from pipeline.tables import Store
 from pipeline.token_counts import TokenCounter
 from training.latency import Measured, TimedReport, timed
@@ -51,11 +52,18 @@ def token_figures(shop: Workshop, tokenizer: Path | None) -> TimedReport:
 
 
 def gold_paths(store: Store, game: str) -> Iterator[paths.Path]:
-    """What the expert did in one game, where it reached the full score."""
+    """What the expert did in one game, where it reached the full score: the first variation of each template."""
+    first: dict[str, tuple[list[int], VerifiedRow]] = {}
     for attempt in verified(store):
         row = attempt.row
-        if row["agent"] == OracleAgent.name and environment_of(row) == game:
-            yield path_of(row)
+        if row["agent"] != OracleAgent.name or environment_of(row) != game:
+            continue
+        place = [int(number) for number in re.findall(r"\d+", provenance_of(row)["variation"])]
+        template = str(row["family"])
+        if template not in first or place < first[template][0]:
+            first[template] = (place, attempt)
+    for _, attempt in (first[template] for template in sorted(first)):
+        yield path_of(attempt.row)
 
 
 def measured(folder: Path) -> Measured | None:

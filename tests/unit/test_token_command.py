@@ -23,13 +23,16 @@ KEYS = {"trajectories", "flat", "hrl", "step_hrl", "step_hrl_without_progress_ca
 
 @pytest.fixture
 def place(options: list[str]) -> list[str]:
-    """Options that name a data folder with two gold paths of the game, one of another, and an attempt that strays."""
+    """Options that name a data folder with gold paths of two templates of the game, a second one of the first template,
+    one of another game, and an attempt that strays."""
     folder = Path(options[-1]) / "environments"
     Journal(folder).close()
-    tasks = [lamp_task("0"), lamp_task("1"), lamp_task("2")]
-    for number, game in enumerate(("scienceworld", "scienceworld", "lamps")):
+    tasks = [lamp_task("0"), lamp_task("1"), lamp_task("2"), lamp_task("10")]
+    for number, (game, family) in enumerate(
+        (("scienceworld", "take"), ("scienceworld", "carry"), ("lamps", "take"), ("scienceworld", "take"))
+    ):
         told = tasks[number].provenance | {"environment": game}
-        tasks[number] = tasks[number].model_copy(update={"provenance": told})
+        tasks[number] = tasks[number].model_copy(update={"provenance": told, "family": family})
     oracle = FIXED["oracle"]
     attempts = [Attempt(task, oracle, 0) for task in tasks] + [Attempt(tasks[0], WanderingAgent(0), 0)]
     attempted(Store(folder), attempts, tasks)
