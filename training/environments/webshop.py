@@ -163,9 +163,10 @@ class WebShop:
 
     def _played(self, product: Product) -> int:
         """The length of the gold path; 0 where there is none that reaches the full score."""
-        if goal_of(product, self._rivals) is None:
+        try:
+            self.start(product.category, product.asin)
+        except ValueError:
             return 0
-        self.start(product.category, product.asin)
         gold = self.gold()
         played = [self.act(action) for action in gold]
         return len(gold) if played and played[-1].score == 1.0 else 0

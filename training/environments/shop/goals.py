@@ -23,10 +23,12 @@ def goal_of(product: Product, catalogue: Sequence[Product]) -> Goal | None:
     options = {name: draw.choice(product.options[name]) for name in named}
     most = (int(product.price) // _STEP + draw.randint(1, 3)) * _STEP
     opening = draw.choice(_OPENINGS)
+    rivals = [other for other in catalogue if other is not product]
     for count in range(min(draw.randint(1, 3), len(attributes)), len(attributes) + 1):
         asked = tuple(attributes[:count])
         goal = Goal(product, asked, options, float(most), _instruction(opening, product, asked, options, most))
-        if not any(_fits(other, goal) for other in catalogue if other is not product):
+        rivals = [other for other in rivals if set(asked).issubset(other.attributes)]
+        if not any(_fits(other, goal) for other in rivals):
             return goal
     return None
 
@@ -34,8 +36,7 @@ def goal_of(product: Product, catalogue: Sequence[Product]) -> Goal | None:
 def _fits(product: Product, goal: Goal) -> bool:
     """It can be bought for the full reward."""
     offered = {name: value for name, value in goal.options.items() if value in product.options.get(name, ())}
-    # The attributes alone rule most of them out.
-    return set(goal.attributes) <= set(product.attributes) and reward(product, offered, goal) == 1.0
+    return reward(product, offered, goal) == 1.0
 
 
 def _instruction(opening: str, product: Product, attributes: Iterable[str], options: dict[str, str], most: int) -> str:

@@ -20,7 +20,10 @@ _UNKNOWN_PRICE = 100.0
 
 
 def read_products(file: Path) -> tuple[Product, ...]:
-    """In the order of the file, each name once, those without any attribute left out. Raises ConfigurationError for another file."""
+    """In the order of the file, each name once; those without any attribute are left out.
+
+    Raises ConfigurationError for another file.
+    """
     beside = file.with_name(file.name.replace("items_shuffle", "items_ins_v2"))
     try:
         items = json.loads(file.read_text(encoding="utf-8"))
