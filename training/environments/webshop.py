@@ -29,6 +29,7 @@ FACTS = GameFacts(
     license="Apache-2.0",
     needs_java=False,
     has_admissible=True,
+    by_chance=False,
     max_steps=50,
     step_timeout_s=10.0,
 )
