@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from training.environments.game import SPLITS
 from training.environments.task_lists import FOLDER, lines_of, tasks_of
 from training.environments.textcraft import OTHER, TextCraft, make
 
 READ_ALL = """
 import hashlib
+from training.environments.game import SPLITS
 from training.environments.task_lists import tasks_of
 from training.environments.textcraft import make
 game, read = make(), hashlib.sha256()
@@ -37,8 +39,7 @@ def test_every_goal_is_reached_by_its_path_and_the_file_is_what_the_rules_make(g
 
 def test_no_goal_and_no_held_out_template_is_in_two_splits() -> None:
     tasks = tasks_of("textcraft")
-    goals = {split: {task.variation.rpartition("-")[0] for task in tasks if task.split == split} for split in
-             ("train", "seen", "unseen")}  # fmt: skip
+    goals = {split: {task.variation.rpartition("-")[0] for task in tasks if task.split == split} for split in SPLITS}
     assert [len(some) for some in goals.values()] == [359, 94, 91]
     assert len(set.union(*goals.values())) == 544
     templates = {split: {task.task_type for task in tasks if task.split == split} for split in goals}
