@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,13 +34,21 @@ def suite(request: pytest.FixtureRequest) -> Iterator[GameSuite]:
 
 
 def sampled(name: str, count: int) -> list[GameTask]:
-    return tasks_of(name, ("train",), count)
+    """The first task of each template, then the second ones and so on, of all splits: all 30 of ScienceWorld."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for number, task in enumerate(tasks_of(name)):
+        ranked.append((seen[task.task_type], number, task))
+        seen[task.task_type] += 1
+    return [task for _, _, task in sorted(ranked, key=lambda one: one[:2])[:count]]
 
 
 def test_gold_paths_reach_the_full_score(suite: GameSuite, record_property: Callable[[str, object], None]) -> None:
     steps, seconds, passed, tasks = 0, 0.0, 0, sampled(suite.name, SAMPLED)
     for task in tasks:
-        instance, solved = suite.instance(task)
+        with suite._pool.lent() as process:
+            opening = process.start(task.task_type, task.variation)
+            instance = suite.told(task, opening, process.gold())
         with suite.opened(instance, "shell") as environment:
             environment.reset()
             begun = time.monotonic()
@@ -50,7 +59,7 @@ def test_gold_paths_reach_the_full_score(suite: GameSuite, record_property: Call
                     break
             seconds += time.monotonic() - begun
         assert suite.facts.by_chance or len(instance.solution) == task.gold_steps
-        passed += solved and outcome.extra["score"] >= 1.0
+        passed += outcome.extra["score"] >= 1.0
     told = {"tasks": len(tasks), "gold_full_score": passed, "steps": steps, "steps_per_s": round(steps / seconds, 1)}
     record_property("environment", f"{suite.name}: {json.dumps(told)}")
     assert passed >= 0.95 * len(tasks) and len(tasks) >= 20
