@@ -1,8 +1,8 @@
 """Whether an annotation can be used: by rules that hold for those of rules and of models alike.
 
     counts     the sub-tasks have as many actions as the path
-    inherits   within a sub-task progress does not drop most of the words of actions that it told; where somebody is and
-               what was looked at does not last
+    inherits   within a sub-task progress does not drop most of the words of actions that it told; where somebody is,
+               what was looked at and what was refused does not last
     future     progress has no word of an action that comes later in the path and was nowhere before
     object     the name of a sub-task shares a word with one of its actions
 
@@ -63,8 +63,8 @@ def _lost(path: Path, annotation: Annotation) -> Iterator[str]:
             gone = told - now
             if told and len(gone) > _MOST_LOST * len(told):
                 yield f"inherits: after action {at} progress lost {_some(gone)}"
-            done = (path.steps[number].action for number in segment if number <= at)
-            told = now & words(" ".join(action for action in done if _lasts(action)))
+            done = [path.steps[number] for number in segment if number <= at]
+            told = now & words(" ".join(step.action for step in done if not step.rejected and _lasts(step.action)))
 
 
 def _lasts(action: str) -> bool:

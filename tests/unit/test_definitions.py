@@ -62,7 +62,25 @@ OTHERS = {
         "files_match_manifest only_proven_rows_are_published version_reads_back",
     ),
 }
-NAMES = sorted({**GRAPH, **OTHERS})
+ROWS = "columns_fit_the_schema every_item_has_a_row ids_are_unique"
+VERSION = "files_match_manifest version_reads_back"
+BY_HAND = {
+    # Games, and what is made of published versions: jobs of their own, with the same facts as above.
+    "game_tasks": ("", "environments", "deltalake python", "", ROWS),
+    "game_trajectories": ("game_tasks", "environments", "deltalake python", "", ROWS),
+    "game_verifications": ("game_trajectories", "environments", "deltalake python", "", ROWS),
+    "games_snapshot": ("game_verifications", "environments", "parquet", "", VERSION),
+    "annotations": ("games_snapshot terminal_snapshot", "hierarchy", "deltalake", "", ROWS),
+    "system1": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "system2": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "step_high": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "step_low": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "step_progress": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "hierarchical_scienceworld": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "hierarchical_alfworld": ("annotations", "hierarchy", "parquet", "", VERSION),
+    "hierarchical_textcraft": ("annotations", "hierarchy", "parquet", "", VERSION),
+}
+NAMES = sorted({**GRAPH, **OTHERS, **BY_HAND})
 
 
 def specs() -> dict[str, dg.AssetSpec]:
@@ -85,7 +103,7 @@ def test_the_graph_is_this_one() -> None:
             sorted(check.name for check in node.check_keys),
         )
     stages = {name: (*facts[:4], sorted(f"{STAGE} {facts[4]}".split())) for name, facts in GRAPH.items()}
-    others = {name: (*facts[:4], facts[4].split()) for name, facts in OTHERS.items()}
+    others = {name: (*facts[:4], facts[4].split()) for name, facts in {**OTHERS, **BY_HAND}.items()}
     assert found == stages | others
 
 
@@ -112,7 +130,7 @@ def test_an_asset_has_an_owner_a_description_columns_retries_and_freshness_where
     spec = specs()[name]
     assert spec.owners == [OWNER] and spec.description
     assert definition(name).op.retry_policy == RETRY
-    assert spec.freshness_policy == (None if name in {"score_model", "sft_model"} else EVERY_NIGHT)
+    assert spec.freshness_policy == (None if name in {"score_model", "sft_model", *BY_HAND} else EVERY_NIGHT)
     columns = spec.metadata["dagster/column_schema"]
     assert isinstance(columns, dg.TableSchema) and columns.columns
 
@@ -132,6 +150,14 @@ def test_every_column_of_every_table_is_explained() -> None:
         (one.name, name) for one in (*schemas, TERMINAL) for name in one.arrow.names if not meaning(one.name, name)
     ]
     assert unexplained == []
+
+
+def test_the_main_job_leaves_out_what_has_jobs_of_its_own() -> None:
+    jobs = {name: defs.resolve_job_def(name) for name in ("main", "environments", "hierarchy")}
+    of = {name: {key.to_user_string() for key in job.asset_layer.executable_asset_keys} for name, job in jobs.items()}
+    assert of["main"] == {*GRAPH, "terminal_snapshot"}
+    assert of["environments"] | of["hierarchy"] == set(BY_HAND) and not of["environments"] & of["hierarchy"]
+    assert of["environments"] == {name for name, facts in BY_HAND.items() if facts[1] == "environments"}
 
 
 def test_only_a_figure_out_of_the_ordinary_lets_the_graph_go_on() -> None:
