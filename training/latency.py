@@ -1,4 +1,4 @@
-"""Seconds in place of tokens: what the steps of token_report.py take on a machine where reading and writing are timed.
+"""Seconds in place of tokens: what the steps of token_report.py take on a machine where reading and writing were timed.
 
 A call takes a start, so much for each token that is read, and so much for each that is written; calls of a step follow
 one another. What a server keeps of earlier prompts is not thought of: with it, a history that only grows is read anew

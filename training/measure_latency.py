@@ -3,25 +3,29 @@
     python -m training.measure_latency WEIGHTS.gguf FOLDER
 
 Each cell of FOLDER/cells.jsonl is one question: so many words to read, one token or many to write. Cells that are known
-are not asked again. FOLDER/result.json has what fits them: the fastest of each kind counts, since other programs can
-only make a question slower. No prompt begins like another one, so that the server has none of it in its cache but what
-the chat template begins with, and that is not counted.
+are not asked again. FOLDER/result.json has what fits them. The model works in one thread and its processor time is what
+counts, which other programs do not change as they do the time on the wall; both are kept. No prompt begins like another
+one, so that the server has none of it in its cache but what the chat template begins with, and that is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
+import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
-from pipeline.llm.local_server import LocalModel, LocalModelConfig
+from pipeline.llm.local_server import LocalModelConfig, LocalServer, ServerFailed
+from pipeline.llm.openai_server import OpenAIServer, OpenAIServerConfig
 from pipeline.llm.protocol import ChatModel, Message, Sampling
 from pipeline.llm.weights import find_weights
 from pipeline.types import content_id
@@ -30,9 +34,11 @@ from training.latency import Measured, Speed
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 """Words to read, most of them one token."""
-ANSWERS = (1, 40)
+ANSWERS = (1, 64)
 """Most tokens to write."""
-REPEATS = 3
+REPEATS = 2
+TIMEOUT_S = 1_200.0
+"""For one answer."""
 _WORDS = (
     "the",
     "door",
@@ -64,16 +70,24 @@ def plan() -> list[Cell]:
     ]
 
 
-def ask(model: ChatModel, cell: Cell) -> dict[str, float]:
-    """The figures of one question. Raises what ChatModel raises, ConfigurationError where it counts no tokens."""
+def ask(model: ChatModel, cell: Cell, worked_s: Callable[[], float]) -> dict[str, float]:
+    """The figures of one question; `worked_s` tells the processor time of the model so far.
+
+    Raises what ChatModel raises, and ConfigurationError where it counts no tokens.
+    """
     size, answer = (int(name.partition("-")[2]) for name in (cell.arm, cell.part))
     words = random.Random(cell.name).choices(_WORDS, k=size)
-    message = Message(role="user", content=" ".join([*words, "- now count from one to a hundred in words"]))
+    message = Message(
+        role="user", content=" ".join([*words, "- Write a long story in which all of these words occur many times."])
+    )
+    before = worked_s()
     completion = model.complete([message], Sampling(max_tokens=answer))
+    worked = round(worked_s() - before, 2)
     if completion.prompt_tokens is None or completion.completion_tokens is None:
         raise ConfigurationError(f"{model.name} does not say how many tokens it read and wrote: measure another one")
     read = completion.prompt_tokens - (completion.cached_tokens or 0)
-    return {"read": read, "written": completion.completion_tokens, "seconds": round(completion.seconds, 4)}
+    written, seconds = completion.completion_tokens, round(completion.seconds, 2)
+    return {"read": read, "written": written, "seconds": worked, "wall_seconds": seconds}
 
 
 def measured(lines: Sequence[CellLine]) -> Measured:
@@ -104,27 +118,36 @@ def measured(lines: Sequence[CellLine]) -> Measured:
 
 def measure(weights: Path, folder: Path) -> Measured:
     """Ask what is not known yet and write result.json. Raises ConfigurationError."""
-    found, config = find_weights(weights.name, weights.absolute().parent), LocalModelConfig(local=weights.name)
-    setting = content_id("speed", found.sha256, config.threads, config.context, SIZES, ANSWERS)
-    cells, model = Cells(folder / "cells.jsonl"), LocalModel(found, config)
-    try:
-        for cell in cells.missing(setting, plan()):
-            figures = ask(model, cell)
-            facts = {**model.details, "threads": str(config.threads)}
-            line = {
-                "setting": setting,
-                "cell": cell,
-                "seconds": figures["seconds"],
-                "code_commit": None,
-                "model": facts,
-            }
-            cells.add(CellLine.model_validate(line | {"figures": figures}))
-            log.info("%s: %s", cell.name, figures)
-    finally:
-        model.close()
+    found = find_weights(weights.name, weights.absolute().parent)
+    config = LocalModelConfig(local=weights.name, threads=1)
+    setting = content_id("speed", found.sha256, config.context, SIZES, ANSWERS)
+    cells = Cells(folder / "cells.jsonl")
+    if missing := cells.missing(setting, plan()):
+        try:
+            server = LocalServer(found, config)
+        except ServerFailed as error:
+            raise ConfigurationError(f"{weights}: {error}") from error
+        with contextlib.closing(server):
+            client = OpenAIServerConfig(base_url=f"{server.address}/v1", model=found.name, timeout_s=TIMEOUT_S)
+            with contextlib.closing(OpenAIServer(client)) as model:
+                for cell in missing:
+                    figures = ask(model, cell, partial(processor_seconds, server.pid))
+                    cells.add(_line(setting, cell, server.facts, figures))
+                    log.info("%s: %s", cell.name, figures)
     result = measured(list(cells.of(setting).values()))
     (folder / "result.json").write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return result
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has worked so far, its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _line(setting: str, cell: Cell, facts: Mapping[str, str], figures: Mapping[str, float]) -> CellLine:
+    told = {"setting": setting, "cell": cell, "seconds": figures["wall_seconds"], "code_commit": None}
+    return CellLine.model_validate(told | {"model": dict(facts), "figures": dict(figures)})
 
 
 def _fit(terms: NDArray[np.float64], seconds: NDArray[np.float64]) -> tuple[list[float], float]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import time
 from typing import cast
 
 import pytest
@@ -10,7 +13,7 @@ from pydantic import JsonValue
 from pipeline.errors import ConfigurationError
 from tests.unit.recorded_clients import RecordedModel, said
 from training.cells import Cell, CellLine
-from training.measure_latency import ANSWERS, REPEATS, SIZES, ask, measured, plan
+from training.measure_latency import ANSWERS, REPEATS, SIZES, ask, measured, plan, processor_seconds
 
 
 def line(cell: Cell, read: int, written: int, seconds: float) -> CellLine:
@@ -53,8 +56,9 @@ def test_too_few_kinds_of_questions_fit_nothing() -> None:
 
 def test_no_two_questions_begin_alike_and_what_was_in_the_cache_is_not_read() -> None:
     model = RecordedModel(said("one two", prompt_tokens=150, cached_tokens=20, completion_tokens=2, seconds=1.5))
-    figures = [ask(model, cell) for cell in plan()[:3]]
-    assert figures[0] == {"read": 130, "written": 2, "seconds": 1.5}
+    clock = itertools.count(step=3)
+    figures = [ask(model, cell, lambda: float(next(clock))) for cell in plan()[:3]]
+    assert figures[0] == {"read": 130, "written": 2, "seconds": 3.0, "wall_seconds": 1.5}
     beginnings = {messages[0].content[:40] for messages in model.asked}
     assert len(beginnings) == 3
     assert all(len(messages[0].content.split()) >= SIZES[0] for messages in model.asked)
@@ -62,4 +66,11 @@ def test_no_two_questions_begin_alike_and_what_was_in_the_cache_is_not_read() ->
 
 def test_a_server_that_does_not_count_cannot_be_measured() -> None:
     with pytest.raises(ConfigurationError, match="does not say"):
-        ask(RecordedModel(said("one", prompt_tokens=None)), plan()[0])
+        ask(RecordedModel(said("one", prompt_tokens=None)), plan()[0], lambda: 0.0)
+
+
+def test_the_processor_time_of_a_process_grows_with_its_work() -> None:
+    before = processor_seconds(os.getpid())
+    while time.process_time() < before + 0.1:
+        pass
+    assert processor_seconds(os.getpid()) > before
