@@ -1,8 +1,8 @@
 """Seconds in place of tokens: what the steps of token_report.py take on a machine where reading and writing were timed.
 
-A call takes a start, so much for each token that is read, and so much for each that is written; calls of a step follow
-one another. What a server keeps of earlier prompts is not thought of: with it, a history that only grows is read anew
-at every step for its newest part alone. The seconds are measured by measure_latency.py.
+A call takes so much for each token that is read, for the square of their number, and for each token that is written;
+calls of a step follow one another. What a server keeps of earlier prompts is not thought of: with it, a history that
+only grows is read anew at every step for its newest part alone. The speed is measured by measure_latency.py.
 """
 
 from __future__ import annotations
@@ -19,26 +19,20 @@ WELL_KNOWN = 5
 class Speed(Record):
     """Of one model on one machine."""
 
-    start_s: float
-    """Of each call."""
     prefill_s_per_token: float
+    prefill_s_per_token_squared: float
+    """For the square of the tokens of a prompt: attention looks from each at those before it."""
     decode_s_per_token: float
 
 
 class Measured(Record):
-    """What fits the cells of one model on one machine."""
+    """The speed of one model on one machine, from questions that were timed."""
 
     model: dict[str, str]
     questions: int
     speed: Speed
-    """Seconds as a sum of a start, of reading and of writing."""
     left_over: float
-    """Root mean square of what this fit does not explain, s."""
-    prefill_s_per_token_squared: float
-    """What reading takes besides, of a fit that allows for it; attention grows with the square of the prompt."""
-    speed_with_square: Speed
-    """The other terms of that fit."""
-    left_over_with_square: float
+    """Root mean square of what the speed does not explain, as a share of the seconds of a question."""
 
 
 class StepSeconds(Record):
@@ -84,8 +78,8 @@ def latency_curve(report: TokenReport, speed: Speed) -> dict[int, StepSeconds]:
     """By the number of the step, from 1."""
     found = {}
     for step, read in report.per_step.items():
-        parts = report.written_per_step[step], report.calls_per_step[step]
-        seconds = {policy: _seconds(policy, speed, read, *parts) for policy in POLICIES}
+        parts = read, report.squares_per_step[step], report.written_per_step[step]
+        seconds = {policy: _seconds(policy, speed, *parts) for policy in POLICIES}
         found[step] = StepSeconds.model_validate(seconds | {"n": read.n})
     return found
 
@@ -98,7 +92,7 @@ def crossover(curve: Mapping[int, StepTokens | StepSeconds]) -> int | None:
     return behind[0] if behind else None
 
 
-def _seconds(policy: Policy, speed: Speed, read: StepTokens, written: StepTokens, calls: StepTokens) -> float:
-    start = speed.start_s * float(getattr(calls, policy))
+def _seconds(policy: Policy, speed: Speed, read: StepTokens, squares: StepTokens, written: StepTokens) -> float:
     prefill = speed.prefill_s_per_token * float(getattr(read, policy))
-    return round(start + prefill + speed.decode_s_per_token * float(getattr(written, policy)), 4)
+    attention = speed.prefill_s_per_token_squared * float(getattr(squares, policy))
+    return round(prefill + attention + speed.decode_s_per_token * float(getattr(written, policy)), 4)

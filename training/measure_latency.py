@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
 from pipeline.llm.local_server import LocalModelConfig, LocalServer, ServerFailed
@@ -91,7 +90,10 @@ def ask(model: ChatModel, cell: Cell, worked_s: Callable[[], float]) -> dict[str
 
 
 def measured(lines: Sequence[CellLine]) -> Measured:
-    """Least squares over the fastest question of each kind. Raises ConfigurationError for too few kinds to fit."""
+    """Least squares of relative errors over the fastest question of each kind.
+
+    Raises ConfigurationError for too few kinds to fit.
+    """
     fastest: dict[tuple[str, float], dict[str, float]] = {}
     for line in lines:
         figures = {name: float(str(value)) for name, value in line.figures.items()}
@@ -102,17 +104,14 @@ def measured(lines: Sequence[CellLine]) -> Measured:
     read, written, seconds = (np.array([one[name] for one in fastest.values()], np.float64) for name in named)
     if len(seconds) < 5:
         raise ConfigurationError(f"{len(seconds)} kinds of questions are too few to fit: ask all of the plan")
-    ones = np.ones_like(read)
-    straight, left = _fit(np.stack([ones, read, written], axis=1), seconds)
-    curved, left_curved = _fit(np.stack([ones, read, written, read**2], axis=1), seconds)
+    terms = np.stack([read, read**2, written], axis=1) / seconds[:, None]
+    found, *_ = np.linalg.lstsq(terms, np.ones_like(seconds), rcond=None)
+    prefill, squared, decode = (float(f"{value:.4g}") for value in found)
     return Measured(
         model=lines[0].model,
         questions=len(lines),
-        speed=_speed(straight),
-        left_over=left,
-        prefill_s_per_token_squared=curved[3],
-        speed_with_square=_speed(curved),
-        left_over_with_square=left_curved,
+        speed=Speed(prefill_s_per_token=prefill, prefill_s_per_token_squared=squared, decode_s_per_token=decode),
+        left_over=round(float(np.sqrt(np.mean((terms @ found - 1) ** 2))), 4),
     )
 
 
@@ -148,16 +147,6 @@ def processor_seconds(pid: int) -> float:
 def _line(setting: str, cell: Cell, facts: Mapping[str, str], figures: Mapping[str, float]) -> CellLine:
     told = {"setting": setting, "cell": cell, "seconds": figures["wall_seconds"], "code_commit": None}
     return CellLine.model_validate(told | {"model": dict(facts), "figures": dict(figures)})
-
-
-def _fit(terms: NDArray[np.float64], seconds: NDArray[np.float64]) -> tuple[list[float], float]:
-    found = np.linalg.lstsq(terms, seconds, rcond=None)[0]
-    left = float(np.sqrt(np.mean((terms @ found - seconds) ** 2)))
-    return [float(f"{value:.4g}") for value in found], round(left, 4)
-
-
-def _speed(found: Sequence[float]) -> Speed:
-    return Speed(start_s=found[0], prefill_s_per_token=found[1], decode_s_per_token=found[2])
 
 
 def main() -> None:

@@ -114,8 +114,8 @@ class TokenReport(Record):
     per_step: dict[int, StepTokens]
     written_per_step: dict[int, StepTokens]
     """Tokens of the answers."""
-    calls_per_step: dict[int, StepTokens]
-    """Calls, no tokens."""
+    squares_per_step: dict[int, StepTokens]
+    """Of the tokens of each prompt, summed over the calls of a step: what attention costs grows with them."""
     paper: Totals = PAPER
     earlier: Totals = EARLIER
 
@@ -228,7 +228,7 @@ def token_report(annotated: Iterable[tuple[Path, Annotation]], count: Counter) -
         written=_totals(lambda policy: mean(sum(one[policy] for one in steps) for steps in writes)),
         per_step=_means(reads),
         written_per_step=_means(writes),
-        calls_per_step=_means([_by_step(walk, lambda call: 1) for walk in walks]),
+        squares_per_step=_means([_by_step(walk, lambda call: call.read**2) for walk in walks]),
     )
 
 

@@ -11,7 +11,7 @@ from pipeline.hierarchy.path import NOTHING, Annotation, Path, PathStep, SubTask
 from training.latency import Measured, Speed, StepSeconds, crossover, latency_curve, timed
 from training.token_report import LONG, Call, TokenReport, calls_of, token_report
 
-SPEED = Speed(start_s=0.5, prefill_s_per_token=0.01, decode_s_per_token=0.1)
+SPEED = Speed(prefill_s_per_token=0.01, prefill_s_per_token_squared=0.001, decode_s_per_token=0.1)
 
 
 def words(text: str) -> int:
@@ -92,7 +92,11 @@ def test_totals_are_the_sums_of_steps_and_means_over_paths() -> None:
     assert found.progress_share == pytest.approx(progress / by_hand, abs=1e-3)
     assert (found.progress_tokens, found.late) == (2.0, None)
     assert found.ratios.step_hrl_to_flat == pytest.approx(found.step_hrl / found.flat, abs=1e-3)
-    assert found.calls_per_step[2].step_hrl == 2.0 and found.calls_per_step[3].hrl == 2.0
+    (goal,), (*_, act) = (
+        asked(calls_of(*pairs[1], words), "hrl", "goal"),
+        asked(calls_of(*pairs[1], words), "hrl", "act"),
+    )
+    assert found.squares_per_step[1].hrl == goal[1] ** 2 + act[1] ** 2
 
 
 def test_late_steps_are_those_of_long_paths_against_their_own_early_ones() -> None:
@@ -117,18 +121,23 @@ def report() -> TokenReport:
 def test_seconds_are_those_of_the_calls_their_prompts_and_their_answers(report: TokenReport) -> None:
     curve = latency_curve(report, SPEED)
     read, written = report.per_step[2].step_hrl, report.written_per_step[2].step_hrl
-    assert curve[2].step_hrl == pytest.approx(2 * 0.5 + read * 0.01 + written * 0.1)
-    assert curve[2].flat == pytest.approx(0.5 + report.per_step[2].flat * 0.01 + 2 * 0.1)
+    assert curve[2].step_hrl == pytest.approx(
+        read * 0.01 + report.squares_per_step[2].step_hrl * 0.001 + written * 0.1, abs=1e-3
+    )
+    flat = report.per_step[2].flat
+    assert curve[2].flat == pytest.approx(flat * 0.01 + flat**2 * 0.001 + 2 * 0.1, abs=1e-3)
 
 
 def test_dear_answers_put_off_the_step_from_which_the_hierarchy_is_faster(report: TokenReport) -> None:
-    speeds = [Speed(start_s=0.0, prefill_s_per_token=0.01, decode_s_per_token=one) for one in (0.0, 0.02, 1.0)]
+    speeds = [
+        SPEED.model_copy(update={"prefill_s_per_token_squared": 0.0, "decode_s_per_token": one})
+        for one in (0.0, 0.02, 1.0)
+    ]
     in_tokens = crossover(report.per_step)
     free, cheap, dear = (crossover(latency_curve(report, one)) for one in speeds)
     assert in_tokens is not None and cheap is not None
     assert free == in_tokens < cheap
     assert dear is None
-    assert crossover(latency_curve(report, SPEED.model_copy(update={"start_s": 1e6}))) is None
 
 
 def test_a_step_that_few_paths_reach_does_not_decide_where_the_curves_cross() -> None:
@@ -141,15 +150,7 @@ def test_a_step_that_few_paths_reach_does_not_decide_where_the_curves_cross() ->
 
 def test_a_report_without_a_measured_machine_has_no_seconds(report: TokenReport) -> None:
     assert timed(report, None).latency is None
-    measured = Measured(
-        model={"weights": "w.gguf"},
-        questions=6,
-        speed=SPEED,
-        left_over=0.0,
-        prefill_s_per_token_squared=0.0,
-        speed_with_square=SPEED,
-        left_over_with_square=0.0,
-    )
+    measured = Measured(model={"weights": "w.gguf"}, questions=6, speed=SPEED, left_over=0.0)
     found = timed(report, measured)
     assert found.latency is not None and found.latency.per_step == latency_curve(report, SPEED)
     assert found.flat == report.flat and found.per_step == report.per_step
