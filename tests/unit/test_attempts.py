@@ -25,7 +25,7 @@ from pipeline.schemas import to_rows
 from pipeline.stages.rollouts import passed_so_far
 from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory
-from sandbox.types import FileChange, FrozenState
+from sandbox.types import FileChange
 from tests.unit.recorded_clients import RecordedModel, alternates, said
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -182,9 +182,9 @@ class Room:
     def changes(self) -> tuple[FileChange, ...]:
         return ()
 
-    def outcome(self, reference: str) -> FrozenState:
+    def outcome(self, reference: str) -> str:
         self.frozen.append(reference)
-        return FrozenState(reference=reference, image_digest="sha256:1")
+        return reference
 
     def close(self) -> None:
         pass

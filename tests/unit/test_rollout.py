@@ -15,7 +15,7 @@ from pipeline.llm.scripted import ScriptedModel
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import Action, Step, TaskInstance, trajectory_id
 from sandbox.errors import SandboxUnavailable
-from sandbox.types import FileChange, FrozenState
+from sandbox.types import FileChange
 
 
 class RecordedEnvironment:
@@ -38,9 +38,9 @@ class RecordedEnvironment:
     def changes(self) -> tuple[FileChange, ...]:
         return ()
 
-    def outcome(self, reference: str) -> FrozenState:
+    def outcome(self, reference: str) -> str:
         self.frozen.append(reference)
-        return FrozenState(reference=reference, image_digest="sha256:1")
+        return reference
 
     def close(self) -> None:
         pass
