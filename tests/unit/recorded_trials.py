@@ -16,7 +16,7 @@ from pipeline.llm.protocol import Completion, ContextOverflow, Message, Sampling
 from pipeline.llm.scripted import ScriptedModel
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import TaskInstance, VerificationResult
-from sandbox.types import FileChange, FrozenState, TestOutcome
+from sandbox.types import FileChange, TestOutcome
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07</script>\x9b31m[red]\udcff\rover"
 KINDS = ("shell", "terminal", "told", "summary", "fixed", "nothing")
@@ -48,8 +48,8 @@ class RecordedEnvironment:
     def changes(self) -> tuple[FileChange, ...]:
         return (FileChange(path="/work/count.txt", kind="added", type="file", sha256="0" * 64, size=2, mode=0o644),)
 
-    def outcome(self, reference: str) -> FrozenState:
-        return FrozenState(reference=reference, image_digest="sha256:1")
+    def outcome(self, reference: str) -> str:
+        return reference
 
     def close(self) -> None:
         pass

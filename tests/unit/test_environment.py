@@ -6,7 +6,7 @@ from pipeline.agents import FIXED
 from pipeline.environment import StepOutcome, told
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import TaskInstance
-from sandbox.types import ExecResult, FileChange, FrozenState
+from sandbox.types import ExecResult, FileChange
 
 PLAIN = ExecResult(exit_code=0, output="out\n", output_bytes=4, truncated=False, timed_out=False, seconds=2.0)
 
@@ -44,8 +44,8 @@ class Marked:
     def changes(self) -> tuple[FileChange, ...]:
         return ()
 
-    def outcome(self, reference: str) -> FrozenState:
-        return FrozenState(reference=reference, image_digest="sha256:1")
+    def outcome(self, reference: str) -> str:
+        return reference
 
     def close(self) -> None:
         return None
