@@ -18,6 +18,7 @@ from pipeline.agents.oracle import OracleAgent
 from pipeline.cards import front_matter
 from pipeline.curation.decisions import DatasetConfig
 from pipeline.curation.deny_list import denied
+from pipeline.hierarchy.attempts import provenance_of
 from pipeline.joined_rows import JUDGED, VerifiedRow, verified
 from pipeline.schemas import TERMINAL, Row, to_arrow
 from pipeline.snapshots import Draft, SnapshotVersion, publish
@@ -119,19 +120,12 @@ def _excluded(out: Mapping[str, Reason]) -> pa.Table:
 def _rows(kept: Sequence[VerifiedRow], tokens: TokenCounter | None) -> Iterator[pa.Table]:
     for one in kept:
         row = one.row
-        told: Row = {"split": provenance(row)["split"], "scrubbed": 0, "n_repeats": 1}
+        told: Row = {"split": provenance_of(row)["split"], "scrubbed": 0, "n_repeats": 1}
         if tokens is not None:
             messages = row["messages"]
             assert isinstance(messages, list)
             told |= {"n_message_tokens": tokens.count_messages(messages), "tokenizer_id": tokens.tokenizer_id}
         yield to_arrow(TERMINAL, [row | told])
-
-
-def provenance(row: Mapping[str, object]) -> dict[str, str]:
-    """Where the task of a row came from."""
-    pairs = row["provenance"]
-    assert isinstance(pairs, list)
-    return {pair["key"]: pair["value"] for pair in pairs}
 
 
 def _documents(draft: Draft) -> Mapping[str, str | bytes]:
