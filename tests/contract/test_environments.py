@@ -62,7 +62,7 @@ def test_gold_paths_reach_the_full_score(suite: GameSuite, record_property: Call
         passed += outcome.extra["score"] >= 1.0
     told = {"tasks": len(tasks), "gold_full_score": passed, "steps": steps, "steps_per_s": round(steps / seconds, 1)}
     record_property("environment", f"{suite.name}: {json.dumps(told)}")
-    assert passed >= 0.95 * len(tasks) and len(tasks) >= 20
+    assert len(tasks) >= 20 and passed >= (0.95 if suite.facts.by_chance else 1.0) * len(tasks)
 
 
 def test_the_expert_passes_in_the_rollout_loop_and_the_score_is_the_verdict(suite: GameSuite) -> None:
