@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pipeline.agents.act import ActAgent
 from pipeline.agents.bash import BashAgent
 from pipeline.agents.noop import NoopAgent
 from pipeline.agents.oracle import OracleAgent
@@ -21,6 +22,7 @@ SEEDED: Mapping[str, Callable[[int], Agent]] = {WanderingAgent.name: WanderingAg
 """Agents that ask no model and act differently with each seed."""
 
 MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
+    ActAgent.name: ActAgent,
     BashAgent.name: BashAgent,
     TerminusAgent.name: TerminusAgent,
     PlannerExecutorAgent.name: PlannerExecutorAgent,

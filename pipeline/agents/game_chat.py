@@ -20,8 +20,13 @@ def messages(task: TaskInstance, history: Sequence[Step], observation: str) -> l
     first = prompt("game_task").render(instruction=task.instruction, observation=seen[0])
     found = [Message(role="user", content=first)]
     for step, observed in zip(history, seen[1:], strict=True):
-        found += [Message(role="assistant", content=step.action), Message(role="user", content=observed)]
+        found += [Message(role="assistant", content=said_in(step)), Message(role="user", content=observed)]
     return found
+
+
+def said_in(step: Step) -> str:
+    """The action, or the words that were none."""
+    return step.action or step.thought
 
 
 def game_chat(task: TaskInstance, steps: Sequence[Step]) -> tuple[dict[str, str], ...]:
