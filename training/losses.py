@@ -77,7 +77,7 @@ def weighted_nll(logprobs: Tensor, turns: Tensor, weights: Tensor, total: float 
 
 
 def dpo(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float) -> Tensor:
-    """- log sigmoid(beta * ((chosen - ref_chosen) - (rejected - ref_rejected))) [P], log probabilities of whole answers.
+    """- log sigmoid(beta * ((chosen - ref_chosen) - (rejected - ref_rejected))) [P] of whole answers.
 
     Rafailov et al. 2023, equation 7.
     """

@@ -41,7 +41,7 @@ def tasks_of(
     chosen = []
     for split in splits:
         of_split = [task for task in found if task.split == split]
-        chosen += of_split if per_split is None else _evenly(of_split, per_split)
+        chosen += of_split if per_split is None else evenly(of_split, per_split)
     return sorted(chosen, key=order)
 
 
@@ -52,8 +52,8 @@ def order(task: GameTask) -> tuple[str, list[str | int]]:
     return task.task_type, [int(part) if number % 2 else part for number, part in enumerate(parts)]
 
 
-def _evenly(tasks: Sequence[GameTask], count: int) -> list[GameTask]:
-    """One of each template in turn until there are `count`."""
+def evenly(tasks: Sequence[GameTask], count: int) -> list[GameTask]:
+    """Some tasks, at most `count`: one of each template in turn until there are `count`."""
     places: dict[str, int] = {}
     ranked = []
     for task in tasks:
