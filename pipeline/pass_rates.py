@@ -73,7 +73,7 @@ def pass_at(tallies: Sequence[Tally], ks: Iterable[int], groups: Sequence[str] =
         scores = [score for part in parts.values() for score in part]
         mean = mean_of_groups(list(parts.values())) if groups else mean_of(scores)
         if mean is not None:
-            found[k] = _with_width(mean, len(parts)) if set(scores) in ({0.0}, {1.0}) else mean
+            found[k] = with_width(mean, len(parts)) if set(scores) in ({0.0}, {1.0}) else mean
     return found
 
 
@@ -104,8 +104,8 @@ def pass_rates(tallies: Iterable[Tally], *, count: int = 1, enough: int | None =
     )
 
 
-def _with_width(mean: Mean, trials: int) -> Mean:
-    """With the exact interval of as many trials that all failed, or all passed."""
+def with_width(mean: Mean, trials: int) -> Mean:
+    """The same with the exact interval of as many trials that all failed, or all passed."""
     width = 1.0 - (_OUTSIDE / 2) ** (1 / trials)
     low, high = (0.0, width) if mean.mean == 0.0 else (1.0 - width, 1.0)
     return mean.model_copy(update={"low": low, "high": high})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from pipeline.types import Record
+from pipeline.types import Record, content_id
 from training.cells import Cell
 from training.studies.comparisons.figures import ArmFigures, Group
 
@@ -25,7 +25,7 @@ class ComparisonConfig(Record):
     """Token units that each arm may spend: see training/loop.py."""
     arms: tuple[str, ...] = ()
     """Empty for all."""
-    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)
     gguf: Path | None = None
     """Weights of the arms whose backbone is `gguf`; relative to the file of settings."""
 
@@ -50,6 +50,7 @@ class Cited(Record):
     name: str
     source: str
     figure: str
+    status: Literal["not run"] = "not run"
 
 
 class ComparisonPlan(Record):
@@ -62,6 +63,11 @@ class ComparisonPlan(Record):
     tasks: dict[str, dict[Group, tuple[str, ...]]]
     """Environment -> group -> names of the tasks on which arms are judged, in their order."""
 
+    @property
+    def setting(self) -> str:
+        """Hash of all of it."""
+        return content_id("setting", self.model_dump(mode="json"))
+
 
 Tasks = Mapping[str, Mapping[Group, tuple[str, ...]]]
 """By environment."""
@@ -71,7 +77,7 @@ RunCell = Callable[[Cell, ComparisonPlan, ComparisonConfig, Path], ArmFigures]
 """Do one cell, given the data folder: the budget and the tasks are those of the plan, all else is the configuration's.
 
 It may be killed at any time and then begins anew, or where it was, by itself. Raises ConfigurationError, and
-SandboxUnavailable, InfrastructureFailure or ModelUnavailable when our machinery broke: then there is no result.
+SandboxUnavailable or InfrastructureFailure when our machinery broke: then there is no result.
 """
 
 

@@ -37,7 +37,7 @@ class Spent(Record):
 
     learned_tokens: int = Field(ge=0)
     read_tokens: int = Field(ge=0)
-    """Read without learning from them: prompts while acting, and what references, values and critics are asked about."""
+    """Read without learning from them: prompts while acting, and what references and values are asked about."""
     written_tokens: int = Field(ge=0)
     environment_steps: int = Field(ge=0)
     episodes: int = Field(ge=0)
@@ -50,5 +50,5 @@ class ArmFigures(Record):
     """What a cell comes to."""
 
     groups: dict[Group, GroupFigures]
-    """Those of the environment, all of them."""
+    """Of those in the plan, at least the one that is farthest from what was learned."""
     spent: Spent
