@@ -1,9 +1,9 @@
 """What `touchstone experiment` does: a study from its settings, its cells on this machine, and what is written down."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,6 +12,7 @@ from assets.training_packages import NEEDED, need_training_packages
 from pipeline.disk import sync
 from pipeline.errors import ConfigurationError
 from pipeline.stages.options import Options
+from pipeline.types import Record
 
 if TYPE_CHECKING:
     from training.cells import Cell, Cells
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
 RESULTS = PROJECT / "training" / "experiments"
 CELLS, RESULT, PLOT = "cells.jsonl", "result.json", "plot.png"
 
+Configured = TypeVar("Configured")
+
 
 def study_type(name: str) -> "type[Study]":
     """Raises ConfigurationError for a name that is none."""
+    from training.studies.comparisons.registry import COMPARISONS
     from training.studies.registry import STUDIES
 
     if name not in STUDIES:
-        raise ConfigurationError(f"there is no experiment {name!r}; there are {', '.join(STUDIES)}")
+        raise ConfigurationError(f"there is no experiment {name!r}; there are {', '.join([*STUDIES, *COMPARISONS])}")
     return STUDIES[name]
 
 
@@ -36,11 +40,24 @@ def study_of(name: str, settings: Path | None, base: Path | None = None, gguf: P
 
     Raises ConfigurationError.
     """
-    kind, chosen = study_type(name), {"base": base, "gguf": gguf}
+    kind = study_type(name)
+    return configured(settings, kind.paths, {"base": base, "gguf": gguf}, kind.of)
+
+
+def configured(
+    settings: Path | None,
+    paths: Sequence[Sequence[str]],
+    chosen: Mapping[str, Path | None],
+    of: Callable[[dict[str, object]], Configured],
+) -> Configured:
+    """What `of` makes of the settings of a TOML file, whose `paths` are relative to it, or are `chosen`.
+
+    Raises ConfigurationError.
+    """
     try:
         told = {} if settings is None else tomllib.loads(settings.read_text(encoding="utf-8"))
         folder = Path() if settings is None else settings.absolute().parent
-        for *tables, path in kind.paths:
+        for *tables, path in paths:
             part = told
             for table in tables:
                 part = part.setdefault(table, {})
@@ -48,7 +65,7 @@ def study_of(name: str, settings: Path | None, base: Path | None = None, gguf: P
                 part[path] = given.absolute()
             elif isinstance(part.get(path), str):
                 part[path] = (folder / part[path]).resolve()
-        return kind.of(told)
+        return of(told)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         faults = error.errors() if isinstance(error, ValidationError) else ()
         texts = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults] or [str(error)]
@@ -92,9 +109,14 @@ def write_result(study: "type[Study]", folder: Path, setting: str | None) -> "St
     from training.studies.results import result_of
 
     found = result_of(study, Cells(folder / CELLS), setting)
+    write_json(found, folder)
+    write_arms_plot(found, folder / PLOT, curves=study.curves)
+    return found
+
+
+def write_json(found: Record, folder: Path) -> None:
+    """Write result.json, whole or not at all."""
     part = folder / f".{RESULT}"
     part.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
     sync(part)
     part.replace(folder / RESULT)
-    write_arms_plot(found, folder / PLOT, curves=study.curves)
-    return found

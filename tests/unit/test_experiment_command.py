@@ -13,6 +13,7 @@ from assets.experiment_figures import write_arms_plot
 from assets.experiments import RESULTS, command_of, study_of, write_result
 from pipeline.errors import ConfigurationError
 from training.cells import Cell, CellLine, Cells
+from training.studies.comparisons.registry import COMPARISONS
 from training.studies.planning import ArmPlan, StudyPlan
 from training.studies.registry import STUDIES
 from training.studies.results import PLAN_CELL
@@ -61,7 +62,7 @@ def finished(folder: Path) -> None:
 
 def test_without_a_name_the_experiments_are_listed() -> None:
     lines = command().output.splitlines()
-    assert [line.partition(":")[0] for line in lines] == list(STUDIES)
+    assert [line.partition(":")[0] for line in lines] == [*STUDIES, *COMPARISONS]
 
 
 def test_a_report_makes_result_and_picture_of_the_lines(tmp_path: Path) -> None:
