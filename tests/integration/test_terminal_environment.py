@@ -1,4 +1,4 @@
-"""The terminal as the sixth environment: tasks made from real images, their reference solutions played, judged, timed."""
+"""The terminal as the sixth environment: tasks from real images, their reference solutions played, judged, timed."""
 
 from __future__ import annotations
 

@@ -52,6 +52,8 @@ class GliderConfig(Record):
     """Online."""
     tasks: int = Field(default=32, gt=0)
     """Tasks that are tried between two looks at the budget."""
+    experts: int = Field(default=32, gt=0)
+    """Reference solutions that are among the attempts from which critics and policy learn, for all are read anew."""
     temperature: float = Field(default=1.0, gt=0.0)
     learning_rate: float = Field(default=3e-4, gt=0.0)
     turns: int = Field(default=32, gt=0)
@@ -79,15 +81,16 @@ class Transition(NamedTuple):
 
 def train(config: GliderConfig, course: Course, gold: Sequence[Sequence[Told]]) -> None:
     """All stages. `gold`: answers of both levels along each reference solution, as `Episode.told` has them."""
-    expert = [one for told in gold for one in transitions(told, passed=True)]
-    cloned = [one.sequence for one in expert]
+    cloned = [one.sequence for told in gold for one in told]
+    chosen = course.draw("experts").sample(list(gold), min(config.experts, len(gold)))
+    expert = _joined([transitions(told, passed=True) for told in chosen])
     clone(config.cloning, course, cloned, config.cloning_share)
     own = _explored(config, course, "offline", config.offline_share)
     _improve(config, course, _joined([expert, own]), LEVELS, config.offline_share)
     for number in range(config.rounds):
         begun = course.share
         until = begun + (1.0 - begun) / (config.rounds - number)
-        own = _joined([own, _explored(config, course, f"online {number}", until)])
+        own = _explored(config, course, f"online {number}", until)
         _improve(config, course, _joined([expert, own]), ("plan",), until, anchors=cloned)
 
 

@@ -25,7 +25,7 @@ from training.sequences import Batch
 class OnlineConfig(Record):
     """How the policy acts and learns."""
 
-    learning_rate: float = Field(default=2e-4, gt=0.0)
+    learning_rate: float = Field(default=3e-4, gt=0.0)
     tasks: int = Field(default=8, gt=0)
     """Of a batch."""
     samples: int = Field(default=8, gt=1)

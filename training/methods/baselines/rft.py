@@ -23,7 +23,7 @@ class RftConfig(Record):
     tasks: int = Field(default=32, gt=0)
     """Tasks that are tried between two looks at the budget."""
     temperature: float = Field(default=1.0, gt=0.0)
-    cloning: BcConfig = BcConfig(learning_rate=1e-3)
+    cloning: BcConfig = BcConfig(learning_rate=2e-3)
 
 
 def train(config: RftConfig, course: Course) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from training.cells import Cell
 from training.studies.comparisons.comparison import (
@@ -29,9 +29,30 @@ TINY = "tiny"
 class BaselinesConfig(ComparisonConfig):
     """Sizes that suit a CPU."""
 
-    environments: tuple[str, ...] = Field(default=("textcraft",), min_length=1)
-    """`textcraft`, or `textworld_express_GAME`."""
-    budget: int = Field(default=3_000_000, gt=0)
+    environments: tuple[str, ...] = Field(default=("textcraft", "textworld_express_coin"), min_length=1)
+    """Names of games, or GAME_TEMPLATE for one template of it."""
+    budget: int = Field(default=1_800_000, gt=0)
+    clone_share: float = Field(default=0.75, gt=0.0, lt=1.0)
+    """Of the budget: what `bc` spends, from whose weights the others go on with the rest."""
+    vocabulary: int = Field(default=1024, ge=300)
+    hidden: int = Field(default=64, gt=0)
+    layers: int = Field(default=3, gt=0)
+    """Of the model from scratch: see training/from_scratch.py."""
+    max_gold_steps: int = Field(default=12, gt=0)
+    """Tasks whose reference solution is longer are left out."""
+    judged: int = Field(default=30, gt=0)
+    """Tasks of each split on which arms are judged."""
+    max_steps: int = Field(default=20, gt=0)
+    """Of an attempt."""
+    answer_tokens: int = Field(default=32, gt=0)
+    seats: int = Field(default=16, gt=0)
+    """Attempts at a time, each with a process of the game."""
+
+    def deciding(self) -> dict[str, JsonValue]:
+        """See ComparisonConfig; with the settings of all methods, which are no options."""
+        from training.studies.comparisons.baseline_arms import method_settings  # it imports torch
+
+        return super().deciding() | {"methods": method_settings()}
 
 
 def _tasks(config: ComparisonConfig, data: Path) -> Tasks:
@@ -59,7 +80,8 @@ BASELINES = Comparison(
         "bc": _arm("learned", TINY, "behaviour cloning of the reference solutions"),
         "more_bc": _arm("learned", TINY, "behaviour cloning of more of them: what the others have to beat"),
         "rft": _arm("learned", TINY, "behaviour cloning of reference solutions and own successes (Yuan et al. 2023)"),
-        "best_of_n": _arm("learned", TINY, "the best of several attempts of bc, chosen by the verdict: an upper bound"),
+        "best_of_n": _arm("learned", TINY, "the best of 4 attempts of bc, chosen by the verdict: an upper bound"),
+        "best_of_n_value": _arm("learned", TINY, "the best of 4 attempts of bc, chosen by a learned value"),
         "eto": _arm("learned", TINY, "DPO on a reference solution over an own failure, again (Song et al. 2024)"),
         "dmpo": _arm("learned", TINY, "DPO of many turns with a discount by turn (Shi et al. 2024)"),
         "glider": _arm("learned", TINY, "planner and controller, cloned, then offline and online RL (Hu et al. 2025)"),
