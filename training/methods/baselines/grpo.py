@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from training.losses import group_advantages
@@ -23,7 +22,6 @@ from training.methods.baselines.online import Attempt, OnlineConfig, train_onlin
 class GrpoConfig(OnlineConfig):
     """See OnlineConfig."""
 
-    kl: float = Field(default=0.02, ge=0.0)
     scaled: bool = True
     """Divide by the standard deviation of the group."""
 

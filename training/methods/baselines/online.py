@@ -37,7 +37,7 @@ class OnlineConfig(Record):
     low: float = Field(default=0.2, gt=0.0)
     high: float = Field(default=0.2, gt=0.0)
     """Bounds of the ratio of probabilities: 1 - low, 1 + high."""
-    kl: float = Field(default=0.0, ge=0.0)
+    kl: float = Field(default=0.02, ge=0.0)
     """Weight of the distance to the policy that training began with."""
 
 

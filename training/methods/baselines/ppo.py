@@ -39,6 +39,7 @@ def train(config: PpoConfig, course: Course) -> None:
     torch.manual_seed(course.seed)
     critic = Critic(config, course)
     optimisation = course.optimisation(config.learning_rate)
+    reference = course.backbone.reference(ACTOR) if config.kl else None
     number = 0
     while course.share < 1.0:
         attempts = batches_of_attempts(config, course, number)
@@ -46,7 +47,7 @@ def train(config: PpoConfig, course: Course) -> None:
         worth, due = advantages(config, attempts, values)
         kept = list(zip((one.told for one in attempts), worth, strict=True))
         critic.learn(attempts, values, due)
-        learn(config, course, optimisation, marked(course, kept), f"batch {number}")
+        learn(config, course, optimisation, marked(course, kept, reference), f"batch {number}")
         number += 1
 
 

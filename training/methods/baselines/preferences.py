@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pipeline.types import Record
 from training.losses import per_turn
-from training.methods.baselines.course import Course, by_budget, endless
+from training.methods.baselines.course import ACTOR, Course, by_budget, endless
 from training.sequences import Batch, TokenSequence
 
 
@@ -79,26 +79,33 @@ def _explored(config: PairsConfig, course: Course, number: int, until: float) ->
 
 def learn_pairs(config: PairsConfig, course: Course, pairs: Sequence[Pair], until: float, loss: LossOfPairs) -> None:
     """Learn until that share of the budget is spent; the policy as it is now is the reference."""
-    reference = course.scored(pairs, lambda batch: _padded(course.read(batch).logprobs, batch, pairs))
+    before = course.backbone.reference(ACTOR)
+    reference: dict[int, Tensor] = {}
     optimisation = course.optimisation(config.learning_rate)
     order = endless(len(pairs), course.draw("pairs"))
 
     def step(share: float) -> None:
         chosen = list(islice(order, min(config.pairs, len(pairs))))
+        new = [number for number in chosen if number not in reference]  # most may never come up
+        told = course.scored(
+            [pairs[number] for number in new],
+            lambda batch: _by_turn(before(batch, bf16=course.learning.bf16).logprobs, batch, pairs),
+        )
+        reference.update(zip(new, told, strict=True))
 
         def loss_of(batch: Batch, numbers: Sequence[int]) -> Tensor:
-            turns = _padded(course.read(batch).logprobs, batch, pairs)
+            turns = _by_turn(course.read(batch).logprobs, batch, pairs)
             held = torch.cat([reference[chosen[number]] for number in numbers])
-            told = TurnsOfPairs(
+            both = TurnsOfPairs(
                 turns[0::2], turns[1::2], held[0::2], held[1::2], batch.lengths[0::2], batch.lengths[1::2]
             )
-            return loss(told).sum() / len(chosen)
+            return loss(both).sum() / len(chosen)
 
         optimisation.step([pairs[number] for number in chosen], loss_of, share)
 
     by_budget(course, until, step)
 
 
-def _padded(logprobs: Tensor, batch: Batch, pairs: Sequence[Pair]) -> Tensor:
-    """Log-probabilities by turn, as wide as the longest of all pairs."""
+def _by_turn(logprobs: Tensor, batch: Batch, pairs: Sequence[Pair]) -> Tensor:
+    """Log-probabilities of turns, as wide as the longest of all pairs."""
     return per_turn(logprobs, batch.turns, max(len(one.turns) for pair in pairs for one in pair), "sum")

@@ -2,7 +2,7 @@
 
 Ahmadian et al. 2024, "Back to Basics": the advantage of an attempt is its return minus the mean return of the others.
 Differences: attempts are gone over once and the ratio of probabilities is that of tokens, where it is 1 in a first step
-and its gradient that of REINFORCE; the distance to the beginning is no part of the return.
+and its gradient that of REINFORCE; the distance to the beginning is a loss of its own and no part of the return.
 """
 
 from __future__ import annotations

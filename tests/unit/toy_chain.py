@@ -1,0 +1,185 @@
+"""A game whose answer is known: at each of a few steps one of two words is right, and one wrong word loses.
+
+A policy that says either as often passes once in 2^STEPS attempts; reference solutions say the right ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from pipeline.agents.game_chat import messages
+from pipeline.environment import StepOutcome
+from pipeline.hierarchy import prompts
+from pipeline.rollout import RolloutConfig
+from pipeline.stages.game_verdicts import judged
+from pipeline.types import Interface, Step, TaskInstance, Trajectory, VerificationResult, Verifier
+from sandbox.types import FileChange
+from training.backbone import load
+from training.batched_policy import BatchedModel
+from training.environments.game import SPLITS, Split
+from training.episodes import Players, Told, Turn
+from training.from_scratch import TinyConfig, make_tiny
+from training.loop import LearningConfig
+from training.methods.baselines import bc
+from training.methods.baselines.course import ACTOR, Course
+from training.roles import Backbone
+from training.sequences import TokenSequence, of_chat
+from training.tokens import ChatTokenizer
+
+STEPS = 3
+RIGHT, WRONG = "left", "right"
+GOAL = "go on"
+
+
+def toy_task(number: int = 0) -> TaskInstance:
+    """All tasks are alike but for a number."""
+    return TaskInstance(
+        repository_id="toy",
+        image_digest=None,
+        instruction=f"Find the way out of maze {number}.",
+        solution=(RIGHT,) * STEPS,
+        verifier=Verifier(kind="environment", files=(), command=""),
+        generator="toy",
+        domain="game",
+        language="text",
+        family="chain",
+        difficulty="easy",
+        seed=number,
+        provenance={"environment": "toy", "variation": str(number)},
+    )
+
+
+class ToyEnvironment:
+    """See pipeline.environment.Environment."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def reset(self) -> str:
+        self._done = 0
+        return "You are at fork 0."
+
+    def step(self, command: str) -> StepOutcome:
+        known = command in (RIGHT, WRONG)
+        self._done += command == RIGHT
+        over = self._done == STEPS or command == WRONG
+        score = float(self._done == STEPS)
+        extra = {"reward": score, "score": score, "rejected": not known}
+        seen = f"You are at fork {self._done}."
+        return StepOutcome(observation=seen, exit_code=None, seconds=0.0, done=over, extra=extra)
+
+    def changes(self) -> tuple[FileChange, ...]:
+        return ()
+
+    def outcome(self, reference: str) -> str:
+        del reference
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+class ToySuite:
+    """See training.environments.suite.Suite."""
+
+    name = "toy"
+
+    def instances(self, splits: Sequence[Split] = SPLITS) -> list[tuple[TaskInstance, Split]]:
+        return [(toy_task(number), "train") for number in range(4) if "train" in splits]
+
+    @contextmanager
+    def opened(self, instance: TaskInstance, interface: Interface) -> Iterator[ToyEnvironment]:
+        del instance
+        assert interface == "shell"
+        yield ToyEnvironment()
+
+    def judged(self, instance: TaskInstance, trajectory: Trajectory) -> VerificationResult:
+        del instance
+        return judged(trajectory)
+
+
+def chat(words: Sequence[str], task: TaskInstance) -> list[dict[str, str]]:
+    """What is said along these words."""
+    steps = [
+        Step(index=number, observation=f"You are at fork {number}.", action=word) for number, word in enumerate(words)
+    ]
+    asked = messages(task, steps[:-1], steps[-1].observation)
+    told = [{"role": one.role, "content": one.content} for one in asked]
+    return [*told, {"role": "assistant", "content": words[-1]}]
+
+
+def undecided(task: TaskInstance) -> list[list[dict[str, str]]]:
+    """Chats in which both words are said as often at each fork."""
+    return [chat([RIGHT] * number + [word], task) for number in range(STEPS) for word in (RIGHT, WRONG)]
+
+
+def divided(task: TaskInstance, tokenizer: ChatTokenizer, word: str = RIGHT) -> list[Told]:
+    """Answers of a planner and an executor who are asked at each fork."""
+    found = []
+    for number in range(STEPS):
+        seen = f"You are at fork {number}."
+        before = [RIGHT] if number else []
+        reward = float(number == STEPS - 1 and word == RIGHT)
+        asked = (
+            (prompts.planner(task.instruction, before, seen), f"go {word}", Turn("plan", number, 0.0, False, False)),
+            (
+                prompts.executor(f"go {word}", seen),
+                prompts.action_answer(word, True),
+                Turn("decision", number, reward, False, True),
+            ),
+        )
+        for prompt, answer, turn in asked:
+            both = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
+            found.append(Told(of_chat(both, tokenizer), (turn,)))
+    return found
+
+
+def toy_course(folder: Path, budget: float, *, hierarchical: bool = False) -> Course:
+    """A course whose policy says either word as often, with its meter at 0."""
+    tasks = [toy_task(number) for number in range(4)]
+    texts = [one["content"] for task in tasks for talk in undecided(task) for one in talk]
+    texts += [prompts.planner("x", [], "x"), prompts.executor(f"go {RIGHT} {WRONG}", "x; true; false")]
+    base = make_tiny(folder, texts, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)
+    tokenizer = ChatTokenizer(base)
+    backbone = Backbone(load(base), [ACTOR])
+    model = BatchedModel(backbone.model, tokenizer, "toy", 1024)
+    course = Course(
+        backbone=backbone,
+        model=model,
+        players=Players(ToySuite(), model, 8, RolloutConfig(max_steps=2 * STEPS), 12),
+        tokenizer=tokenizer,
+        tasks=tasks,
+        gold=[_gold(task, tokenizer) for task in tasks],
+        budget=80_000.0,
+        learning=LearningConfig(bf16=False),
+        seed=0,
+        agent="planner_executor" if hierarchical else "act",
+    )
+    material: list[TokenSequence] = []
+    for task in tasks:
+        if hierarchical:
+            material += [one.sequence for word in (RIGHT, WRONG) for one in divided(task, tokenizer, word)]
+        else:
+            whole = [of_chat(talk, tokenizer) for talk in undecided(task)]
+            # Only the last word is learned: else the right one would be said more often.
+            material += [TokenSequence(one.ids, one.turns[-1:]) for one in whole]
+    torch.manual_seed(0)
+    bc.clone(bc.BcConfig(learning_rate=3e-3, sequences=8), course, material, 1.0)
+    course.meter = type(course.meter)()
+    course.budget = budget
+    return course
+
+
+def rate(course: Course) -> float:
+    """Share of 64 attempts by chance that pass."""
+    episodes = course.players.play(course.tasks, course.agent, temperature=1.0, seed=99, samples=16)
+    return sum(one.passed for one in episodes) / len(episodes)
+
+
+def _gold(task: TaskInstance, tokenizer: ChatTokenizer) -> Told:
+    turns = tuple(Turn("decision", number, float(number == STEPS - 1), False, False) for number in range(STEPS))
+    return Told(of_chat(chat([RIGHT] * STEPS, task), tokenizer), turns)
