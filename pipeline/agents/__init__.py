@@ -10,6 +10,7 @@ from pipeline.agents.noop import NoopAgent
 from pipeline.agents.oracle import OracleAgent
 from pipeline.agents.planner_executor import PlannerExecutorAgent
 from pipeline.agents.protocol import Agent
+from pipeline.agents.react import ReactAgent
 from pipeline.agents.step_hrl import StepHRLAgent
 from pipeline.agents.terminus import TerminusAgent
 from pipeline.agents.wander import WanderingAgent
@@ -27,6 +28,7 @@ MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
     TerminusAgent.name: TerminusAgent,
     PlannerExecutorAgent.name: PlannerExecutorAgent,
     StepHRLAgent.name: StepHRLAgent,
+    ReactAgent.name: ReactAgent,
 }
 """Agents that a model decides for."""
 

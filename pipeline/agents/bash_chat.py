@@ -1,12 +1,14 @@
 """The chat of the agent `bash`: what its model reads at each turn, and how an attempt reads as a whole.
 
 The prompts are bash_task.md and bash_result.md. Attempts of agents without a model are published in the same words, so
-that whoever learns from them has read what the agent will read. How answers are understood is in bash.py.
+that whoever learns from them has read what the agent will read. How answers are understood is in bash_answers.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Protocol
 
 from pipeline.llm.protocol import Message
 from pipeline.prompts import fenced, prompt
@@ -15,7 +17,7 @@ from pipeline.types import Step, TaskInstance
 PROMPTS = ("bash_task", "bash_result")
 _KEPT = 300
 """Characters of each end of an old output when the context is full."""
-_RECENT = 2
+RECENT = 2
 """Turns that are never cut."""
 
 
@@ -28,7 +30,7 @@ def said(step: Step) -> str:
 
 
 def messages(
-    task: TaskInstance, history: Sequence[Step], observation: str, *, kept: int | None = None, recent: int = _RECENT
+    task: TaskInstance, history: Sequence[Step], observation: str, *, kept: int | None = None, recent: int = RECENT
 ) -> list[Message]:
     """The chat; with `kept`, outputs older than the last `recent` turns are cut to so many characters at each end."""
     found = [Message(role="user", content=prompt("bash_task").render(instruction=task.instruction))]
@@ -42,9 +44,9 @@ def messages(
     return found
 
 
-def ended(before: Sequence[Message], last: Step) -> tuple[dict[str, str], ...]:
-    """A chat (role, content) with the answer of its last step behind it."""
-    chat = [*before, Message(role="assistant", content=said(last))]
+def ended(before: Sequence[Message], answer: str) -> tuple[dict[str, str], ...]:
+    """A chat (role, content) with the last answer behind it."""
+    chat = [*before, Message(role="assistant", content=answer)]
     return tuple({"role": one.role, "content": one.content} for one in chat)
 
 
@@ -54,7 +56,7 @@ def chat_of(task: TaskInstance, steps: Sequence[Step]) -> tuple[dict[str, str], 
     Whatever decided on them, each answer is what the agent would have said, each result what it would have read. Empty
     without a step.
     """
-    return ended(messages(task, steps[:-1], steps[-1].observation), steps[-1]) if steps else ()
+    return ended(messages(task, steps[:-1], steps[-1].observation), said(steps[-1])) if steps else ()
 
 
 def _result(step: Step, output: str) -> str:
@@ -68,11 +70,22 @@ def _result(step: Step, output: str) -> str:
 
 def shorter_and_shorter(task: TaskInstance, history: Sequence[Step], observation: str) -> Iterator[list[Message]]:
     """The chat, then forms of it that leave more and more of old outputs out, last of the newest one too."""
-    yield messages(task, history, observation)
-    yield messages(task, history, observation, kept=_KEPT)
-    yield messages(task, history, observation, kept=0)
-    yield messages(task, history, cut(observation, 4 * _KEPT), kept=0, recent=1)
-    whole = messages(task, history, cut(observation, _KEPT), kept=0, recent=1)
+    return shortened(partial(messages, task, history), observation)
+
+
+class Chat(Protocol):
+    """Writes a chat as `messages` does."""
+
+    def __call__(self, observation: str, *, kept: int | None = None, recent: int = RECENT) -> list[Message]: ...
+
+
+def shortened(chat: Chat, observation: str) -> Iterator[list[Message]]:
+    """A chat, and its shorter forms."""
+    yield chat(observation)
+    yield chat(observation, kept=_KEPT)
+    yield chat(observation, kept=0)
+    yield chat(cut(observation, 4 * _KEPT), kept=0, recent=1)
+    whole = chat(cut(observation, _KEPT), kept=0, recent=1)
     yield [whole[0], *whole[-4:]] if len(whole) > 5 else whole
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.agents.bash import CUT_COMMAND, NO_COMMAND, BashAgent, read
+from pipeline.agents.bash import CUT_COMMAND, NO_COMMAND, BashAgent
+from pipeline.agents.bash_answers import read
 from pipeline.agents.calling import prompt_sha256
 from pipeline.agents.protocol import ContextFull
 from pipeline.environment import StepOutcome

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.agents import FIXED
-from pipeline.agents.bash import BashAgent, read
+from pipeline.agents.bash import BashAgent
+from pipeline.agents.bash_answers import read
 from pipeline.agents.bash_chat import chat_of
 from pipeline.agents.protocol import Agent
 from pipeline.environment import StepOutcome

@@ -31,7 +31,7 @@ def write(folder: Path, text: str) -> Path:
         ("[sources.github]\ntoken = 'x'", "sources.github.token"),
         (
             "[rollout]\nagents = ['oracel']",
-            "there is no agent oracel; there are bash, noop, oracle, planner_executor, step_hrl, terminus",
+            "there is no agent oracel; there are act, bash, noop, oracle, planner_executor, react, step_hrl, terminus",
         ),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
