@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pipeline.agents.act import ActAgent
+from pipeline.agents.adapt import AdaptAgent
 from pipeline.agents.bash import BashAgent
 from pipeline.agents.noop import NoopAgent
 from pipeline.agents.oracle import OracleAgent
@@ -29,6 +30,7 @@ MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
     PlannerExecutorAgent.name: PlannerExecutorAgent,
     StepHRLAgent.name: StepHRLAgent,
     ReactAgent.name: ReactAgent,
+    AdaptAgent.name: AdaptAgent,
 }
 """Agents that a model decides for."""
 

@@ -23,7 +23,7 @@ _MARK = re.compile(
     r"(?(bold)(?:(?P=bold)[ \t]*:|:[ \t]*(?P=bold))|:)[ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_LABEL = re.compile(r"[^\w\n]*(?:thought|observation|action)[ \t]*\d*[ \t*_]*:[ \t*_]*", re.IGNORECASE)
+_LABEL = re.compile(r"[^\w\n]*(?:thought|observation|action)(?:[ \t]*\d+)?[ \t*_]*:[ \t*_]*", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`{3,}|~{3,})\w*")
 _SPAN = re.compile(r"`([^`]+)`")
 

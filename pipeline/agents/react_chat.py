@@ -56,8 +56,7 @@ def messages(
     seen = [*(step.observation for step in history), observation]
     texts = []
     for index in range(begun, len(seen)):
-        old = kept is not None and index < len(history) - recent
-        output = cut(seen[index], kept) if old and kept is not None else seen[index]
+        output = seen[index] if kept is None or index > len(history) - recent else cut(seen[index], kept)
         texts.append(shown(output, history[index - 1].exit_code if index else None).rstrip() or "(nothing)")
     first = prompt("react_game" if is_game(task) else "react_terminal").render(
         instruction=task.instruction, notes=f"\n\n{notes}" if notes else "", observation=texts[0]

@@ -31,7 +31,8 @@ def write(folder: Path, text: str) -> Path:
         ("[sources.github]\ntoken = 'x'", "sources.github.token"),
         (
             "[rollout]\nagents = ['oracel']",
-            "there is no agent oracel; there are act, bash, noop, oracle, planner_executor, react, step_hrl, terminus",
+            "there is no agent oracel; there are act, adapt, bash, noop, oracle, planner_executor, react, "
+            "step_hrl, terminus",
         ),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
