@@ -16,8 +16,8 @@ MOST_PARTS = 5
 _LONGEST_PART = 300
 """Characters."""
 _PART = re.compile(
-    r"[^\w\n]*(?:(?:sub-?task|step|part)[ \t]*)?\d+(?:\.\d+)*[ \t*_]*[.):-][ \t]*(?P<numbered>.*\w.*)"
-    r"|[ \t]*[-*+•][ \t]+(?P<listed>.*\w.*)",
+    r"[^\w\n]*(?:(?:sub-?task|step|part)[ \t]*)?\d+(?:\.\d+)*[ \t*_]*[.):-][ \t]*(?P<numbered>\S.*)"
+    r"|[ \t]*[-*+•][ \t]+(?P<listed>\S.*)",
     re.IGNORECASE,
 )
 _JOIN = re.compile(
@@ -64,7 +64,7 @@ def read_plan(answer: str, split: str) -> Level:
     """
     parts: list[str] = []
     joins: set[str] = set()
-    for line in plain(answer).split("\n"):
+    for line in map(str.strip, plain(answer).split("\n")):
         if found := _JOIN.match(line) or _BETWEEN.fullmatch(line):
             joins |= {word.lower() for word in _WORD.findall(found[1])}
         elif found := _PART.fullmatch(line):
@@ -73,7 +73,7 @@ def read_plan(answer: str, split: str) -> Level:
                 joins.add(end[1].lower())
                 text = text[: end.start()]
             parts.append(text.strip(" \t*_`")[:_LONGEST_PART])
-    parts = [part for part in parts if part]
+    parts = [part for part in parts if re.search(r"\w", part)]
     if not parts:
         raise NoPlan("it has no numbered line")
     if len(parts) > MOST_PARTS:
