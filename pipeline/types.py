@@ -240,10 +240,10 @@ Interface = Literal["shell", "terminal"]
 class ModelCall(Record):
     """One question to a model and its answer, as far as it can be told apart from others."""
 
-    purpose: Literal["decision", "summary", "plan", "progress"] = "decision"
+    purpose: Literal["decision", "summary", "plan", "progress", "critique"] = "decision"
     """`summary`: what was done so far, written for a conversation that begins anew since the old one grew too long.
     `plan`: the next sub-goal, `progress`: what was done for it; in an agent with several policies a `decision` is the
-    next action."""
+    next action. `critique`: what went wrong in the try before this one."""
     model: str
     """As the server names it."""
     prompt_sha256: str

@@ -12,6 +12,7 @@ from pipeline.agents.oracle import OracleAgent
 from pipeline.agents.planner_executor import PlannerExecutorAgent
 from pipeline.agents.protocol import Agent
 from pipeline.agents.react import ReactAgent
+from pipeline.agents.reflexion import ReflexionAgent
 from pipeline.agents.step_hrl import StepHRLAgent
 from pipeline.agents.terminus import TerminusAgent
 from pipeline.agents.wander import WanderingAgent
@@ -30,6 +31,7 @@ MODELLED: Mapping[str, Callable[[ChatModel, Sampling], Agent]] = {
     PlannerExecutorAgent.name: PlannerExecutorAgent,
     StepHRLAgent.name: StepHRLAgent,
     ReactAgent.name: ReactAgent,
+    ReflexionAgent.name: ReflexionAgent,
     AdaptAgent.name: AdaptAgent,
 }
 """Agents that a model decides for."""

@@ -9,6 +9,7 @@ import pytest
 from pipeline.agents import MODELLED
 from pipeline.llm.protocol import Sampling
 from pipeline.llm.scripted import ScriptedModel
+from pipeline.reflexion import tries
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.types import TaskInstance
 from training.environments.suite import GameSuite
@@ -53,3 +54,13 @@ def test_adapt_solves_it_by_a_part_for_each_action(suite: GameSuite, crafting: T
     assert purposes.count("plan") == 1 and purposes.count("decision") == len(answers) - 1
     assert f"Do now only this: {first}\n" in model.asked[3][0].content
     assert all(crafting.instruction in chat[0].content for chat in model.asked)
+
+
+def test_reflexion_solves_it_in_the_second_try(suite: GameSuite, crafting: TaskInstance) -> None:
+    budgets = RolloutConfig(max_steps=len(crafting.solution))
+    lost = [acted("inventory")] * budgets.max_steps
+    model = ScriptedModel([*lost, "I looked and crafted nothing.", *map(acted, crafting.solution)])
+    first, second = tries(crafting, model, Sampling(), suite, suite.judged, budgets, most=3)
+    assert (first.result.outcome, second.result.outcome) == ("failed", "passed")
+    assert "Inventory" in model.asked[len(lost)][0].content
+    assert second.trajectory.steps[0].extra["critiques"] == ["I looked and crafted nothing."]

@@ -32,7 +32,7 @@ def write(folder: Path, text: str) -> Path:
         (
             "[rollout]\nagents = ['oracel']",
             "there is no agent oracel; there are act, adapt, bash, noop, oracle, planner_executor, react, "
-            "step_hrl, terminus",
+            "reflexion, step_hrl, terminus",
         ),
         ("[rollout]\nagents = []", "rollout.agents"),
     ],
