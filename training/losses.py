@@ -77,9 +77,9 @@ def weighted_nll(logprobs: Tensor, turns: Tensor, weights: Tensor, total: float 
 
 
 def dpo(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float) -> Tensor:
-    """- log sigmoid(beta * ((chosen - ref_chosen) - (rejected - ref_rejected))) [P] of whole answers.
+    """- log sigmoid(beta * ((chosen - ref_chosen) - (rejected - ref_rejected))) [P] (Rafailov et al. 2023, equation 7).
 
-    Rafailov et al. 2023, equation 7.
+    All are log probabilities of whole answers [P].
     """
     margin = (_wide(chosen) - ref_chosen.detach()) - (_wide(rejected) - ref_rejected.detach())
     return -functional.logsigmoid(beta * margin)
@@ -124,9 +124,9 @@ def _gain(logprobs: Tensor, reference: Tensor, lengths: Tensor) -> Tensor:
 def group_advantages(returns: Tensor, groups: Tensor, scale: bool) -> Tensor:
     """Returns [E] minus the mean of their group, with `scale` divided by its standard deviation + 1e-4.
 
-    GRPO (Shao et al. 2024, section 4.1.2); the deviation is that of a sample (n - 1), as in trl. Without `scale` it is
-    that of Liu et al. 2025. `groups` [E] has one number for each group, any numbers. Equal returns, and a return alone
-    in its group, get 0.
+    GRPO (Shao et al. 2024, section 4.1.2), without `scale` as Liu et al. 2025 have it. The deviation is that of a
+    sample (n - 1), as in trl. `groups` [E] has one number for each group, any numbers. Equal returns, and a return that
+    is alone in its group, get 0.
     """
     group, sizes, off = _centred(returns, groups)
     if scale:
@@ -249,7 +249,7 @@ def expectile(difference: Tensor, tau: float) -> Tensor:
     The value loss of IQL (Kostrikov et al. 2022, equation 5).
     """
     wide = _wide(difference)
-    return torch.where(wide < 0, 1.0 - tau, tau) * wide**2
+    return torch.where(wide < 0, (1.0 - tau) * wide, tau * wide) * wide
 
 
 def awr_weights(advantages: Tensor, temperature: float, most: float) -> Tensor:
