@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
-    from training.studies.comparisons.results import ArmResult, ComparisonResult, EnvironmentResult
+    from training.studies.comparisons.figures import Group
+    from training.studies.comparisons.results import ArmResult, ComparisonResult, EnvironmentResult, GroupResult
 
 _BOUND_STYLES = ("--", ":", "-.")
 
@@ -21,18 +22,25 @@ def comparison_tables(found: "ComparisonResult") -> "list[Table]":
 
     tables = []
     for name, environment in found.environments.items():
-        groups = [f"{group} ({tasks} tasks) [95 %]" for group, tasks in environment.tasks.items()]
         against = f"{environment.held_out} - {found.compared_to} [95 %]"
         for backbone, arms in found.backbones.items():
+            most = environment.arms[arms[0]].facts.judged
+            counts = {group: min(tasks, most or tasks) for group, tasks in environment.tasks.items()}
+            groups = [f"{group} ({tasks} tasks) [95 %]" for group, tasks in counts.items()]
             head = ("arm", "seeds", *groups, against, "environment steps", "learned", "read", "written", "CPU s")
             table = Table(*head, title=visible(f"{found.name}, {name}, backbone {backbone}, {found.budget:,} units"))
-            for arm in arms:
-                table.add_row(visible(arm), *_cells(environment, environment.arms[arm]))
+            for arm, bound in environment.bounds[backbone].items():
+                table.add_row(visible(arm), "", *_shown(environment, bound))
+            for arm in (name for name in arms if environment.arms[name].facts.group != "bound"):
+                one = environment.arms[arm]
+                table.add_row(visible(arm), *_cells(environment, one))
+                if one.later:
+                    table.add_row(visible(f"{arm}, later tries too"), "", *_shown(environment, one.later))
             tables.append(table)
     if found.cited:
         told = Table("cited", "figure", "source", "", title="of others, on other backbones and tasks: not run")
-        for one in found.cited:
-            told.add_row(visible(one.name), visible(one.figure), visible(one.source), one.status)
+        for other in found.cited:
+            told.add_row(visible(other.name), visible(other.figure), visible(other.source), other.status)
         tables.append(told)
     return tables
 
@@ -56,10 +64,10 @@ def write_comparison_plot(found: "ComparisonResult", path: Path) -> None:
     places = figure.subplots(rows, columns, squeeze=False)
     for (name, environment), row in zip(found.environments.items(), places, strict=True):
         for (backbone, arms), axes in zip(found.backbones.items(), row, strict=False):
-            _draw_arms(axes, environment, {arm: environment.arms[arm] for arm in arms})
+            _draw_arms(axes, environment, backbone, {arm: environment.arms[arm] for arm in arms})
             axes.set_title(f"{name}, {backbone}", fontsize=10)
         backbone, arms = _learned(found)
-        _draw_steps(row[-1], environment, {arm: environment.arms[arm] for arm in arms})
+        _draw_steps(row[-1], environment, backbone, {arm: environment.arms[arm] for arm in arms})
         row[-1].set_title(f"{name}, {backbone}", fontsize=10)
         for axes in row:
             axes.set_ylim(-0.03, 1.03)
@@ -74,8 +82,8 @@ def _learned(found: "ComparisonResult") -> tuple[str, tuple[str, ...]]:
     return next(first, list(found.backbones.items())[-1])
 
 
-def _draw_arms(axes: "Axes", environment: "EnvironmentResult", arms: "Mapping[str, ArmResult]") -> None:
-    _draw_bounds(axes, environment)
+def _draw_arms(axes: "Axes", environment: "EnvironmentResult", backbone: str, arms: "Mapping[str, ArmResult]") -> None:
+    _draw_bounds(axes, environment, backbone)
     shown = {name: arm for name, arm in arms.items() if arm.facts.group != "bound"}
     for number, arm in enumerate(shown.values()):
         if (group := arm.groups.get(environment.held_out)) is not None:
@@ -86,9 +94,9 @@ def _draw_arms(axes: "Axes", environment: "EnvironmentResult", arms: "Mapping[st
     axes.set_xlim(-0.6, max(1, len(shown)) - 0.4)
 
 
-def _draw_steps(axes: "Axes", environment: "EnvironmentResult", arms: "Mapping[str, ArmResult]") -> None:
+def _draw_steps(axes: "Axes", environment: "EnvironmentResult", backbone: str, arms: "Mapping[str, ArmResult]") -> None:
     """In the colours of the arms; intervals are beside it."""
-    _draw_bounds(axes, environment)
+    _draw_bounds(axes, environment, backbone)
     shown = {name: arm for name, arm in arms.items() if arm.facts.group != "bound"}
     for number, (name, arm) in enumerate(shown.items()):
         group = arm.groups.get(environment.held_out)
@@ -102,22 +110,23 @@ def _draw_steps(axes: "Axes", environment: "EnvironmentResult", arms: "Mapping[s
     axes.set_xlabel("environment steps")
 
 
-def _draw_bounds(axes: "Axes", environment: "EnvironmentResult") -> None:
-    bounds = {name: arm for name, arm in environment.arms.items() if arm.facts.group == "bound"}
-    for (name, arm), style in zip(bounds.items(), _BOUND_STYLES, strict=False):
-        if (group := arm.groups.get(environment.held_out)) is not None:
+def _draw_bounds(axes: "Axes", environment: "EnvironmentResult", backbone: str) -> None:
+    for (name, groups), style in zip(environment.bounds[backbone].items(), _BOUND_STYLES, strict=False):
+        if (group := groups.get(environment.held_out)) is not None:
             axes.axhline(group.mean, color="#767676", linewidth=1, linestyle=style)
             axes.annotate(
                 name, (1, group.mean), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7
             )
 
 
+def _shown(environment: "EnvironmentResult", groups: "Mapping[Group, GroupResult]") -> list[str]:
+    found = [groups.get(group) for group in environment.tasks]
+    return ["" if one is None else f"{one.mean:.3f} [{one.interval[0]:.3f}, {one.interval[1]:.3f}]" for one in found]
+
+
 def _cells(environment: "EnvironmentResult", arm: "ArmResult") -> list[str]:
     done, planned = len(arm.seeds_done), len(arm.seeds_planned)
-    said = [str(done) if arm.finished else f"unfinished, {done} of {planned}"]
-    for group in environment.tasks:
-        one = arm.groups.get(group)
-        said.append("" if one is None else f"{one.mean:.3f} [{one.interval[0]:.3f}, {one.interval[1]:.3f}]")
+    said = [str(done) if arm.finished else f"unfinished, {done} of {planned}", *_shown(environment, arm.groups)]
     held_out = arm.groups.get(environment.held_out)
     apart = None if held_out is None else held_out.difference
     said.append("" if apart is None else f"{apart.mean:+.3f} [{apart.low:+.3f}, {apart.high:+.3f}]")

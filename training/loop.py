@@ -31,18 +31,17 @@ sum over the batches of a step is the loss of the step, so it is divided by what
 class Meter:
     """What was spent."""
 
-    def __init__(self, learned: int = 0, read: int = 0, written: int = 0, cpu_s: float = 0.0) -> None:
-        """Goes on from what was spent before."""
-        self.learned = learned
+    def __init__(self) -> None:
+        self.learned = 0
         """Tokens of sequences that a step was made from, once for each time."""
         self.scored = 0
         """Tokens read for references, old log-probabilities and values."""
-        self.read = read
+        self.read = 0
         """Tokens of prompts read while acting."""
-        self.written = written
+        self.written = 0
         self.environment_steps = 0
         self.episodes = 0
-        self._begun = time.process_time() - cpu_s
+        self._begun = time.process_time()
 
     @property
     def units(self) -> float:

@@ -126,5 +126,5 @@ def test_the_baselines_are_those_of_the_papers_and_one_is_compared_to() -> None:
     groups = {arm: (facts.group, facts.backbone) for arm, facts in found.arms.items()}
     assert [arm for arm, told in groups.items() if told == ("bound", "tiny")] == ["random", "oracle"]
     assert [arm for arm, told in groups.items() if told == ("prompted", "gguf")] == ["react", "reflexion", "adapt"]
-    assert groups[found.compared_to] == ("learned", "tiny") and len(groups) == 15
+    assert groups[found.compared_to] == ("learned", "tiny") and len(groups) == 16
     assert found.config().seeds == (0, 1, 2)  # type: ignore[call-arg]  # that of a comparison has defaults

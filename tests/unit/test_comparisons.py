@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -288,3 +289,26 @@ def test_a_difference_is_paired() -> None:
     found = difference_over({0: (0.5,) * 4, 1: (0.5,) * 4})
     assert found is not None and (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
     assert difference_over({}) is None
+
+
+def test_arms_of_another_backbone_may_be_judged_on_fewer_tasks_and_bounds_are_told_of_the_same(
+    cells: Cells, tmp_path: Path
+) -> None:
+    def run(cell: Cell, plan: ComparisonPlan, config: ComparisonConfig, data: Path) -> ArmFigures:
+        every = figures_of(cell, plan)
+        if cell.arm != "react":
+            return every
+        names = plan.tasks[cell.environment]["unseen"][:2]
+        first = {"unseen": GroupFigures(tasks=2, passed=(1.0, 0.0), names=names)}
+        return ArmFigures.model_validate({"groups": first, "later": {"unseen": (1.0, 1.0)}, "spent": every.spent})
+
+    fewer = scripted(run)
+    arms = fewer.arms | {"react": fewer.arms["react"].model_copy(update={"judged": 2})}
+    fewer = dataclasses.replace(fewer, arms=arms)
+    do(cells, config("oracle", "bc", "react", seeds=(0,), gguf=weights(tmp_path)), fewer)
+    maze = result_of(fewer, cells).environments["maze"]
+    assert maze.arms["react"].groups["unseen"].mean == 0.5 and maze.arms["react"].groups["unseen"].tasks == 2
+    assert maze.arms["react"].later["unseen"].mean == 1.0 and not maze.arms["bc"].later
+    assert maze.bounds["gguf"]["oracle"]["unseen"].tasks == 2 and maze.bounds["tiny"]["oracle"]["unseen"].tasks == 4
+    with pytest.raises(ValueError, match="other tasks than planned"):
+        do(cells, config("react", seeds=(1,), gguf=weights(tmp_path)), scripted(run))

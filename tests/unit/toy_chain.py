@@ -5,9 +5,11 @@ A policy that says either as often passes once in 2^STEPS attempts; reference so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import torch
 
@@ -138,40 +140,55 @@ def divided(task: TaskInstance, tokenizer: ChatTokenizer, word: str = RIGHT) -> 
     return found
 
 
-def toy_course(folder: Path, budget: float, *, hierarchical: bool = False) -> Course:
-    """A course whose policy says either word as often, with its meter at 0."""
-    tasks = [toy_task(number) for number in range(4)]
+@cache
+def _undecided_weights(hierarchical: bool) -> tuple[Path, dict[str, torch.Tensor]]:
+    """The folder of a model from scratch, and its weights after it learned to say either word as often."""
+    tasks = _tasks()
     texts = [one["content"] for task in tasks for talk in undecided(task) for one in talk]
     texts += [prompts.planner("x", [], "x"), prompts.executor(f"go {RIGHT} {WRONG}", "x; true; false")]
-    base = make_tiny(folder, texts, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)
+    base = make_tiny(Path(mkdtemp()), texts, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)
+    course = _course(base, load(base).state_dict(), 80_000.0, hierarchical)
+    material: list[TokenSequence] = []
+    for task in tasks:
+        if hierarchical:
+            words = (RIGHT, WRONG)
+            material += [one.sequence for word in words for one in divided(task, course.tokenizer, word)]
+        else:
+            whole = [of_chat(talk, course.tokenizer) for talk in undecided(task)]
+            # Only the last word is learned: else the right one would be said more often.
+            material += [TokenSequence(one.ids, one.turns[-1:]) for one in whole]
+    bc.clone(bc.BcConfig(learning_rate=3e-3, sequences=8), course, material, 1.0)
+    return base, {name: one.clone() for name, one in course.backbone.model.state_dict().items()}
+
+
+def toy_course(budget: float, *, hierarchical: bool = False) -> Course:
+    """A course whose policy says either word as often."""
+    base, weights = _undecided_weights(hierarchical)
+    return _course(base, weights, budget, hierarchical)
+
+
+def _course(base: Path, weights: Mapping[str, torch.Tensor], budget: float, hierarchical: bool) -> Course:
     tokenizer = ChatTokenizer(base)
     backbone = Backbone(load(base), [ACTOR])
+    backbone.model.load_state_dict(weights)
     model = BatchedModel(backbone.model, tokenizer, "toy", 1024)
-    course = Course(
+    tasks = _tasks()
+    return Course(
         backbone=backbone,
         model=model,
-        players=Players(ToySuite(), model, 8, RolloutConfig(max_steps=2 * STEPS), 12),
+        players=Players(ToySuite(), model, 16, RolloutConfig(max_steps=2 * STEPS), 12),
         tokenizer=tokenizer,
         tasks=tasks,
         gold=[_gold(task, tokenizer) for task in tasks],
-        budget=80_000.0,
+        budget=budget,
         learning=LearningConfig(bf16=False),
         seed=0,
         agent="planner_executor" if hierarchical else "act",
     )
-    material: list[TokenSequence] = []
-    for task in tasks:
-        if hierarchical:
-            material += [one.sequence for word in (RIGHT, WRONG) for one in divided(task, tokenizer, word)]
-        else:
-            whole = [of_chat(talk, tokenizer) for talk in undecided(task)]
-            # Only the last word is learned: else the right one would be said more often.
-            material += [TokenSequence(one.ids, one.turns[-1:]) for one in whole]
-    torch.manual_seed(0)
-    bc.clone(bc.BcConfig(learning_rate=3e-3, sequences=8), course, material, 1.0)
-    course.meter = type(course.meter)()
-    course.budget = budget
-    return course
+
+
+def _tasks() -> list[TaskInstance]:
+    return [toy_task(number) for number in range(4)]
 
 
 def rate(course: Course) -> float:

@@ -46,13 +46,13 @@ class GliderConfig(Record):
     """Of the budget: until here turns of reference solutions are cloned."""
     offline_share: float = Field(default=0.8, gt=0.0, lt=1.0)
     """Until here attempts that were made once are learned from; the rest is online."""
-    exploring_share: float = Field(default=0.4, gt=0.0, lt=1.0)
-    """Of each of these stages, spent on attempts."""
+    exploring_share: float = Field(default=0.25, gt=0.0, lt=1.0)
+    """Of each of these stages, spent on attempts; the critics read them again, which takes as much."""
     rounds: int = Field(default=2, gt=0)
     """Online."""
     tasks: int = Field(default=32, gt=0)
     """Tasks that are tried between two looks at the budget."""
-    experts: int = Field(default=32, gt=0)
+    experts: int = Field(default=16, gt=0)
     """Reference solutions that are among the attempts from which critics and policy learn, for all are read anew."""
     temperature: float = Field(default=1.0, gt=0.0)
     learning_rate: float = Field(default=3e-4, gt=0.0)

@@ -56,7 +56,7 @@ METHODS: Mapping[str, tuple[Record, Callable[[Any, Course], None]]] = {
 }
 """What begins from the clone."""
 CLONE = bc.BcConfig()
-GLIDER = glider.GliderConfig(cloning_share=0.75, offline_share=0.88)
+GLIDER = glider.GliderConfig(cloning_share=0.75, offline_share=0.9)
 BEST_OF_N = best_of_n.BestOfNConfig()
 LEARNING = LearningConfig()
 
@@ -100,11 +100,12 @@ def _learned(
     folder = data / FOLDER / plan.setting / cell.environment / str(cell.seed)
     course = _course(folder, plan, config, grounds, cell.seed)
     choose: Callable[[Sequence[TaskInstance]], list[Episode]] | None = None
+    before = _nothing()
     if cell.arm == "glider":
         course.agent = "planner_executor"
         glider.train(GLIDER, course, [known.divided(course.tokenizer) for known in grounds.train])
     else:
-        _begin(folder, course, config)
+        before = _begin(folder, course, config)
         if cell.arm in METHODS:
             settings, train = METHODS[cell.arm]
             train(settings, course)
@@ -112,7 +113,7 @@ def _learned(
             choose = functools.partial(_best, course, "oracle", None)
         elif cell.arm == "best_of_n_value":
             choose = functools.partial(_best, course, "value", best_of_n.learn_head(BEST_OF_N, course))
-    spent = _spent(course.meter)
+    spent = _sum(before, _spent(course.meter))
     course.backbone.use(ACTOR)
     course.model.forget()
     choose = choose or functools.partial(course.players.play, agent=course.agent, temperature=0.0, seed=0)
@@ -149,8 +150,10 @@ def _course(folder: Path, plan: ComparisonPlan, config: BaselinesConfig, grounds
     )
 
 
-def _begin(folder: Path, course: Course, config: BaselinesConfig) -> None:
-    """Give the course the weights of the clone, and its bill: cloned once for all arms of a seed."""
+def _begin(folder: Path, course: Course, config: BaselinesConfig) -> Spent:
+    """Give the course the weights of the clone and what is left of the budget: cloned once for all arms of a seed.
+
+    What the clone took."""
     kept = folder / _LEARNED
     with exclusive(folder / f"{_LEARNED}.lock", str(kept)):
         if not kept.is_dir():
@@ -165,7 +168,10 @@ def _begin(folder: Path, course: Course, config: BaselinesConfig) -> None:
 
             _whole(kept, write)
     course.backbone.model.load_state_dict(torch.load(kept / "weights.pt", weights_only=True))
-    course.meter = _meter(Spent.model_validate_json((kept / _SPENT).read_text(encoding="utf-8")))
+    spent = Spent.model_validate_json((kept / _SPENT).read_text(encoding="utf-8"))
+    course.budget -= spent.budget
+    course.meter = Meter()
+    return spent
 
 
 def _whole(folder: Path, write: Callable[[Path], object]) -> None:
@@ -234,6 +240,6 @@ def _spent(meter: Meter) -> Spent:
     )
 
 
-def _meter(spent: Spent) -> Meter:
-    """A meter that goes on from a bill."""
-    return Meter(learned=spent.learned_tokens, read=spent.read_tokens, written=spent.written_tokens, cpu_s=spent.cpu_s)
+def _sum(first: Spent, second: Spent) -> Spent:
+    two = second.model_dump()
+    return Spent.model_validate({name: round(one + two[name], 1) for name, one in first.model_dump().items()})

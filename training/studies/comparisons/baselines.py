@@ -67,8 +67,13 @@ def _run_cell(cell: Cell, plan: ComparisonPlan, config: ComparisonConfig, data: 
     return run_cell(cell, plan, config, data)
 
 
+PROMPTED_TASKS = 6
+"""On which arms that are prompted are judged: the first ones of the held-out group, for their answers take long."""
+
+
 def _arm(group: str, backbone: str, about: str) -> ArmFacts:
-    return ArmFacts.model_validate({"about": about, "group": group, "backbone": backbone})
+    judged = PROMPTED_TASKS if backbone == GGUF else None
+    return ArmFacts.model_validate({"about": about, "group": group, "backbone": backbone, "judged": judged})
 
 
 BASELINES = Comparison(

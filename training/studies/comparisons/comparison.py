@@ -42,6 +42,8 @@ class ArmFacts(Record):
     """A bound is no method: what can be had for nothing, and what can be had at all."""
     backbone: str
     """Arms of different ones are never in one table."""
+    judged: int | None = None
+    """The first so many tasks of a group; None for all. The same for all arms of a backbone."""
 
 
 class Cited(Record):

@@ -51,4 +51,6 @@ class ArmFigures(Record):
 
     groups: dict[Group, GroupFigures]
     """Of those in the plan, at least the one that is farthest from what was learned."""
+    later: dict[Group, tuple[float, ...]] = Field(default_factory=dict)
+    """Of the same tasks when tries after a first failure count too: shown apart, for they know the verdict."""
     spent: Spent

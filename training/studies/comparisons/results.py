@@ -59,6 +59,8 @@ class ArmResult(Record):
     seeds_planned: tuple[int, ...]
     groups: dict[Group, GroupResult]
     """Empty while no seed is done."""
+    later: dict[Group, GroupResult]
+    """When tries after a first failure count too; empty for arms without such tries."""
     spent: SpentResult | None
     """None while no seed is done."""
 
@@ -75,6 +77,8 @@ class EnvironmentResult(Record):
     held_out: Group
     """The group that is farthest from what was learned."""
     arms: dict[str, ArmResult]
+    bounds: dict[str, dict[str, dict[Group, GroupResult]]]
+    """Backbone -> arm that is a bound -> the same on the tasks that arms of the backbone are judged on."""
 
 
 class ComparisonResult(Record):
@@ -153,18 +157,31 @@ def _environment(
             facts=one,
             seeds_done=tuple(found[arm]),
             seeds_planned=tuple(planned[arm]),
-            groups=_groups(found[arm], others),
+            groups=_groups(_shares(found[arm]), _shares(others)),
+            later=_groups({seed: line.later for seed, line in found[arm].items()}, {}),
             spent=_spent(list(found[arm].values())),
         )
     groups = {group: len(tasks[group]) for group in GROUPS if group in tasks}
-    return EnvironmentResult(tasks=groups, held_out=held_out(tasks), arms=results)
+    bounds = {
+        backbone: {arm: _groups(_shares(found[arm], most), {}) for arm, one in facts.items() if one.group == "bound"}
+        for backbone, most in {one.backbone: one.judged for one in facts.values()}.items()
+    }
+    return EnvironmentResult(tasks=groups, held_out=held_out(tasks), arms=results, bounds=bounds)
 
 
-def _groups(found: Mapping[int, CellFigures], others: Mapping[int, CellFigures]) -> dict[Group, GroupResult]:
+Shares = Mapping[Group, tuple[float, ...]]
+
+
+def _shares(found: Mapping[int, CellFigures], most: int | None = None) -> dict[int, Shares]:
+    """By seed, of the first tasks of each group."""
+    return {seed: {group: of[:most] for group, of in one.groups.items()} for seed, one in found.items()}
+
+
+def _groups(found: Mapping[int, Shares], others: Mapping[int, Shares]) -> dict[Group, GroupResult]:
     results: dict[Group, GroupResult] = {}
     for group in GROUPS:
-        shares = {seed: one.groups[group] for seed, one in found.items() if group in one.groups}
-        compared = {seed: one.groups[group] for seed, one in others.items() if group in one.groups}
+        shares = {seed: one[group] for seed, one in found.items() if group in one}
+        compared = {seed: one[group] for seed, one in others.items() if group in one}
         differences = {
             seed: tuple(a - b for a, b in zip(shares[seed], compared[seed], strict=True))
             for seed in shares

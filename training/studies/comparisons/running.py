@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from pipeline.errors import InfrastructureFailure
 from pipeline.types import Record
 from sandbox.errors import SandboxUnavailable
@@ -33,6 +35,8 @@ class CellFigures(Record):
 
     groups: dict[Group, tuple[float, ...]]
     """Share of attempts that passed, by task."""
+    later: dict[Group, tuple[float, ...]] = Field(default_factory=dict)
+    """See ArmFigures."""
     spent: Spent
 
 
@@ -96,8 +100,9 @@ def _done(
     except (InfrastructureFailure, SandboxUnavailable) as fault:
         logger.warning("%s has no result (%s); the same command tries it again", cell.name, fault)
         return None
-    _refuse_other_tasks(cell, plan, figures)
-    kept = CellFigures(groups={group: one.passed for group, one in figures.groups.items()}, spent=figures.spent)
+    _refuse_other_tasks(cell, plan, figures, comparison.arms[cell.arm].judged)
+    shares = {group: one.passed for group, one in figures.groups.items()}
+    kept = CellFigures(groups=shares, later=figures.later, spent=figures.spent)
     return CellLine(
         setting=plan.setting,
         cell=cell,
@@ -107,8 +112,9 @@ def _done(
     )
 
 
-def _refuse_other_tasks(cell: Cell, plan: ComparisonPlan, figures: ArmFigures) -> None:
-    tasks, judged = plan.tasks[cell.environment], {group: one.names for group, one in figures.groups.items()}
+def _refuse_other_tasks(cell: Cell, plan: ComparisonPlan, figures: ArmFigures, most: int | None) -> None:
+    tasks = {group: names[:most] for group, names in plan.tasks[cell.environment].items()}
+    judged = {group: one.names for group, one in figures.groups.items()}
     if held_out(tasks) not in judged or any(tasks.get(group) != names for group, names in judged.items()):
         raise ValueError(f"{cell.name} was judged on other tasks than planned")
 
