@@ -44,13 +44,13 @@ def token_logprobs(logits: Tensor, ids: Tensor) -> Tensor:
 def per_turn(values: Tensor, turns: Tensor, n_turns: int, reduce: Literal["sum", "mean"]) -> Tensor:
     """Values of tokens [B, T] by turn [B, n_turns]: their sum or their mean; 0 for a turn without tokens.
 
-    Raises RuntimeError or IndexError for a turn that is not below `n_turns`.
+    Raises RuntimeError for a turn that is not below `n_turns`.
     """
     # The first column takes what belongs to no turn.
-    there = turns >= 0
-    sums = _wide(values).new_zeros(len(turns), n_turns + 1).scatter_add(1, turns + 1, _only(values, there))
+    wide, places = _wide(values), turns + 1
+    sums = wide.new_zeros(len(turns), n_turns + 1).scatter_add(1, places, wide)
     if reduce == "mean":
-        sums = sums / torch.zeros_like(sums).scatter_add(1, turns + 1, there.to(sums.dtype)).clamp(min=1)
+        sums = sums / torch.zeros_like(sums).scatter_add(1, places, torch.ones_like(wide)).clamp(min=1)
     return sums[:, 1:]
 
 
@@ -201,7 +201,7 @@ def k3(logprobs: Tensor, reference: Tensor, turns: Tensor) -> Tensor:
     """exp(d) - d - 1 [B, T], d = log p_ref - log p; 0 outside of turns.
 
     Schulman's estimate (2020) of KL(policy || reference) at tokens that the policy sampled: never negative, and right
-    on average.
+    on average. Its gradient is that of the divergence only after multiplying by p_new / p_old, as trl does by default.
     """
     there = turns >= 0
     difference = _only(reference.detach(), there) - _only(logprobs, there)
