@@ -130,7 +130,6 @@ bench-file-harm:
 # ones. The last line is one JSON object.
 bench-sft:
 	infra/bootstrap.sh test
-	.venv/bin/python -m pip install --quiet --constraint requirements-dev.lock "trl>=1.16"
 	.venv/bin/python -m tests.bench.sft $(ARGS)
 
 # Admitted instances to Harbor's task folders, through Harbor's oracle and nop, and back, where `make peers` (as root)
