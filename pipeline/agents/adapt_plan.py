@@ -65,14 +65,15 @@ def read_plan(answer: str, split: str) -> Level:
     parts: list[str] = []
     joins: set[str] = set()
     for line in map(str.strip, plain(answer).split("\n")):
-        if found := _JOIN.match(line) or _BETWEEN.fullmatch(line):
+        numbered = _PART.fullmatch(line)
+        text = (numbered["numbered"] or numbered["listed"]) if numbered else line
+        if found := _JOIN.match(text) or _BETWEEN.fullmatch(text):
             joins |= {word.lower() for word in _WORD.findall(found[1])}
-        elif found := _PART.fullmatch(line):
-            text = found["numbered"] or found["listed"]
+        elif numbered:
             if end := _AT_THE_END.search(text):
                 joins.add(end[1].lower())
                 text = text[: end.start()]
-            parts.append(text.strip(" \t*_`")[:_LONGEST_PART])
+            parts.append(text.strip(" \t*_`<>")[:_LONGEST_PART])
     parts = [part for part in parts if re.search(r"\w", part)]
     if not parts:
         raise NoPlan("it has no numbered line")

@@ -15,7 +15,9 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(?:\\?([A-Za-z_][\w.-]*)|'([^'\n]+)'|\"([^\"\n]+)\")")
 _SPAN = re.compile(r"`([^`]+)`")
 _WORD = re.compile(r"[\w./+-]+(?=\s|$)")
-_SENTENCE = re.compile(r"\b[a-z]+ [a-z]+ [a-z]+[^|<>&;=/-]*[.:!?]$")
+_WORDS = re.compile(r"\b[a-z]+ [a-z]+ [a-z]+")
+_OF_COMMANDS = re.compile(r"[|<>&;=/-]")
+"""Not in what a sentence ends with."""
 _PROGRAMS = frozenset(
     re.findall(
         r"\S+",
@@ -117,6 +119,11 @@ def _bare(text: str) -> str | None:
     alone = _SPAN.fullmatch(text)
     command = _command(alone[1] if alone else text, "")
     first = _WORD.match(command)
-    if first is None or _SENTENCE.search(command.partition("\n")[0]):
+    if first is None or _is_sentence(command.partition("\n")[0]):
         return None
     return command if first[0] in _PROGRAMS or first[0].startswith(("/", "./")) else None
+
+
+def _is_sentence(line: str) -> bool:
+    end = _OF_COMMANDS.split(line)[-1]
+    return end.endswith((".", ":", "!", "?")) and _WORDS.search(end) is not None

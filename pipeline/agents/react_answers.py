@@ -84,7 +84,7 @@ def _line(text: str, rest: str | None) -> str | None:
     lines = [line for line in lines if line and not _FENCE.fullmatch(line)]
     if not lines or _LABEL.match(lines[0]) or (rest is None and len(lines) > 1):
         return None
-    return lines[0].strip("`*\"' ") or None
+    return lines[0].strip("`*\"'<> ") or None
 
 
 def _command(text: str, rest: str | None) -> tuple[str | None, str]:

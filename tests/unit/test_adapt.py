@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +11,19 @@ from pipeline.agents import MODELLED
 from pipeline.agents.adapt import DEPTH, MOVES, STEPS, WHOLE
 from pipeline.agents.adapt_plan import MOST_PARTS, Level, NoPlan, after, read_plan
 from pipeline.agents.protocol import ContextFull
+from pipeline.attempts import Attempt, SamplesConfig
+from pipeline.batch import Retry
 from pipeline.environment import StepOutcome
+from pipeline.journal import Journal
 from pipeline.llm.protocol import Sampling
 from pipeline.llm.scripted import ScriptedModel
 from pipeline.rollout import RolloutConfig, rollout
+from pipeline.rollout_report import rollout_report
+from pipeline.stages.options import Options
+from pipeline.stages.rollouts import roll_out_in
+from pipeline.tables import Store
 from pipeline.types import TaskInstance, Trajectory
-from tests.unit.games import WAY, LampGame, lamp_task
+from tests.unit.games import WAY, LampGame, LampGames, lamp_task
 from tests.unit.recorded_clients import Acting, RecordedModel, said
 
 AND = "1. one\n2. two\nJoin: AND"
@@ -35,6 +43,7 @@ class TestPlans:
             "- one\n- two",
             "1. one AND\n2. two",
             "1. one\nAND\n2. `two`",
+            "1. <one>\n2. <two>\n3. Join: <AND>",
             "<think>1. other\nJoin: OR</think>\n1. one\n2. two",
             "1.1 - one\r\n1.2 - two\r\nJoined by: AND\r\n",
         ],
@@ -117,6 +126,20 @@ def parts(asked: Sequence[str]) -> list[str]:
 
 def purposes(done: Trajectory) -> list[list[str]]:
     return [[call["purpose"] for call in step.extra["calls"]] for step in done.steps]
+
+
+def test_the_report_tells_the_tokens_of_plans_apart(tmp_path: Path) -> None:
+    answers = {1: FAILED, 2: AND, 3: OPEN, 4: EAST, 5: TAKE}
+    agent = MODELLED["adapt"](RecordedModel(answer=answers.__getitem__), Sampling())
+    store = Store(tmp_path)
+    Journal(tmp_path).close()
+    attempts = [Attempt(lamp_task(), agent, 0)]
+    roll_out_in(store, attempts, LampGames(), RolloutConfig(), Options(retry=Retry.NONE))
+    (found,) = rollout_report(store, SamplesConfig(count=1)).policies
+    told = {
+        name: (asked.calls, asked.prompt_tokens, asked.completion_tokens) for name, asked in found.by_purpose.items()
+    }
+    assert (found.agent, told) == ("adapt", {"decision": (4, 40, 8), "plan": (1, 10, 2)})
 
 
 def test_without_a_failure_nothing_is_split() -> None:
