@@ -1,7 +1,7 @@
 """A tiny model of Qwen2's architecture with random weights and a tokenizer of its own, for experiments on a CPU.
 
-The byte pairs are learned from the texts that are given, so that a word of a game is one token; a line that all of them
-have is one, too, for it says nothing. The template has a token for who speaks and one for the end of an answer.
+The byte pairs are learned from the texts that are given, so that a word of a game is one token; a line that all of a
+kind have is one, too, for it says nothing. The template has a token for who speaks and one for the end of an answer.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class TinyConfig(Record):
     """Tokens."""
 
 
-def make_tiny(folder: Path, texts: Sequence[str], config: TinyConfig, seed: int) -> Path:
+def make_tiny(folder: Path, kinds: Sequence[Sequence[str]], config: TinyConfig, seed: int) -> Path:
     """The folder, with weights and tokenizer as other programs read them; equal arguments give equal files.
 
-    `texts` are first messages of tasks, and what else is said in them.
+    `kinds` are texts that will be read, those that come of one prompt together.
     """
     tokenizer = Tokenizer(models.BPE())
-    whole = sorted(_everywhere(texts), key=lambda line: (-len(line), line))
+    whole = sorted(set().union(*map(_everywhere, kinds)), key=lambda line: (-len(line), line))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex("|".join([*map(re.escape, whole), _WORDS])), "isolated"),
@@ -62,7 +62,7 @@ def make_tiny(folder: Path, texts: Sequence[str], config: TinyConfig, seed: int)
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator((text for texts in kinds for text in texts), trainer)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"eos_token": {"content": "<|end|>"}, "chat_template": TEMPLATE}
@@ -83,6 +83,5 @@ def make_tiny(folder: Path, texts: Sequence[str], config: TinyConfig, seed: int)
 
 
 def _everywhere(texts: Sequence[str]) -> set[str]:
-    """Lines of more than one word that all long texts have: those of several lines, of which tasks consist."""
-    long = [set(text.split("\n")) for text in texts if text.count("\n") > 2]
-    return {line for line in set.intersection(*long) if " " in line} if long else set()
+    """Lines of more than one word that all texts have."""
+    return {line for line in set.intersection(*(set(text.split("\n")) for text in texts)) if " " in line}

@@ -144,9 +144,15 @@ def divided(task: TaskInstance, tokenizer: ChatTokenizer, word: str = RIGHT) -> 
 def _undecided_weights(hierarchical: bool) -> tuple[Path, dict[str, torch.Tensor]]:
     """The folder of a model from scratch, and its weights after it learned to say either word as often."""
     tasks = _tasks()
-    texts = [one["content"] for task in tasks for talk in undecided(task) for one in talk]
-    texts += [prompts.planner("x", [], "x"), prompts.executor(f"go {RIGHT} {WRONG}", "x; true; false")]
-    base = make_tiny(Path(mkdtemp()), texts, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)
+    talks = [talk for task in tasks for talk in undecided(task)]
+    kinds = [
+        [talk[0]["content"] for talk in talks],
+        [one["content"] for talk in talks for one in talk[1:]],
+        [prompts.planner(task.instruction, [RIGHT], "You are at fork 0.") for task in tasks],
+        [prompts.executor(f"go {word}", f"{number}") for word in (RIGHT, WRONG) for number in range(STEPS)],
+        [prompts.action_answer(word, finished) for word in (RIGHT, WRONG) for finished in (True, False)],
+    ]
+    base = make_tiny(Path(mkdtemp()), kinds, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)
     course = _course(base, load(base).state_dict(), 80_000.0, hierarchical)
     material: list[TokenSequence] = []
     for task in tasks:

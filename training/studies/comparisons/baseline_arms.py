@@ -130,9 +130,8 @@ def _course(folder: Path, plan: ComparisonPlan, config: BaselinesConfig, grounds
     base = folder / _TINY
     with exclusive(folder / f"{_TINY}.lock", str(base)):
         if not base.is_dir():
-            texts = [one["content"] for known in grounds.train for one in known.chat]
             sizes = TinyConfig(vocabulary=config.vocabulary, hidden=config.hidden, layers=config.layers)
-            _whole(base, lambda part: make_tiny(part, texts, sizes, seed))
+            _whole(base, lambda part: make_tiny(part, grounds.texts(), sizes, seed))
     tokenizer = ChatTokenizer(base)
     backbone = Backbone(load(base), [ACTOR])
     model = BatchedModel(backbone.model, tokenizer, "tiny", TinyConfig().context)

@@ -60,17 +60,21 @@ class Known:
 
     def divided(self, tokenizer: ChatTokenizer) -> list[Told]:
         """The same as the agent `planner_executor` would have answered, divided into sub-goals by the rules."""
+        return [_told(prompt, answer, turn, tokenizer) for prompt, answer, turn in self.asked()]
+
+    def asked(self) -> list[tuple[str, str, Turn]]:
+        """Prompts and answers of that agent."""
         found = []
         path = self._path()
         former: list[str] = []
         for group in groups_of(path, annotate(path)):
             prompt = prompts.planner(path.task, former, group.steps[0].observation)
             turn = Turn("plan", group.start, 0.0, False, False)
-            found.append(_told(prompt, group.name, turn, tokenizer))
+            found.append((prompt, group.name, turn))
             for at, step in enumerate(group.steps):
                 answer = prompts.action_answer(step.action, group.ends(at))
                 turn = Turn("decision", group.start + at, step.reward, step.rejected, group.ends(at))
-                found.append(_told(prompts.executor(group.name, step.observation), answer, turn, tokenizer))
+                found.append((prompts.executor(group.name, step.observation), answer, turn))
             former = group.actions
         return found
 
@@ -134,6 +138,17 @@ class Grounds:
     @cached_property
     def _seen(self) -> list[GameTask]:
         return self._held_out()
+
+    def texts(self) -> list[list[str]]:
+        """What is read and written in train, by the prompt that it comes of."""
+        chats = [known.chat for known in self.train]
+        asked = [one for known in self.train for one in known.asked()]
+        return [
+            [chat[0]["content"] for chat in chats],
+            [one["content"] for chat in chats for one in chat[1:]],
+            *([prompt for prompt, _, turn in asked if turn.purpose == purpose] for purpose in ("plan", "decision")),
+            [answer for _, answer, _ in asked],
+        ]
 
     @cached_property
     def train(self) -> list[Known]:

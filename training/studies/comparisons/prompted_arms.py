@@ -29,7 +29,7 @@ from training.studies.comparisons.planning import held_out
 PROMPTED = ("react", "reflexion", "adapt")
 TRIES = 3
 """Of reflexion."""
-ANSWER_TOKENS = 160
+ANSWER_TOKENS = 200
 STEPS = 15
 """Of an attempt: enough for any of the tasks, whose reference solutions have 12 at most."""
 
