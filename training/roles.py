@@ -4,7 +4,7 @@ With LoRA the backbone is frozen, each role has an adapter of its own, and the b
 Without, all roles share all weights, as in small models from scratch and in GLIDER's two levels, and the reference is a
 copy.
 
-A head is a small network on the last hidden state of one token: before a turn it tells V(state), at the end of the turn
+A head is a small network on last hidden states: on that before a turn it tells V(state), on those of the turn
 Q(state, action), both of whole turns and not of tokens. It does not change the backbone.
 """
 
@@ -21,6 +21,7 @@ from peft import PeftModel, get_peft_model
 from torch import Tensor
 
 from training.backbone import LoraConfig
+from training.losses import per_turn
 from training.sequences import Batch
 
 
@@ -32,7 +33,8 @@ class Read(NamedTuple):
     before: Tensor
     """[B, N, H]: hidden state before each turn, without gradient."""
     after: Tensor
-    """[B, N, H]: hidden state at the last token of each turn, without gradient."""
+    """[B, N, H]: mean of the hidden states at the tokens of each turn, without gradient. That of the last token alone
+    says little in small models, which never have to go on from there."""
 
 
 class Reader(Protocol):
@@ -68,7 +70,7 @@ class Backbone:
         logprobs = torch.zeros(batch.ids.shape, dtype=torch.float32).index_put(learned, each)
         still = hidden.detach().float()
         rows = torch.arange(len(batch.ids))[:, None]
-        return Read(logprobs, still[rows, batch.states], still[rows, batch.ends])
+        return Read(logprobs, still[rows, batch.states], _means(still, batch))
 
     def use(self, role: str) -> None:
         """Act and learn as this role from now on. Raises KeyError for one that there is not."""
@@ -104,6 +106,14 @@ def _still(backbone: Backbone, role: str, batch: Batch, *, bf16: bool = False) -
 def _unadapted(backbone: Backbone, model: PeftModel, role: str, batch: Batch, *, bf16: bool = False) -> Read:
     with torch.no_grad(), model.disable_adapter():
         return backbone.read(batch, role, bf16=bf16)
+
+
+def _means(hidden: Tensor, batch: Batch) -> Tensor:
+    """[B, N, H] of [B, T, H]."""
+    places = (batch.turns + 1)[..., None].expand_as(hidden)  # the first one takes what is in no turn
+    sums = hidden.new_zeros(len(hidden), batch.n_turns + 1, hidden.shape[-1]).scatter_add(1, places, hidden)
+    counts = per_turn(torch.ones_like(batch.turns, dtype=torch.float32), batch.turns, batch.n_turns, "sum")
+    return sums[:, 1:] / counts.clamp(min=1)[..., None]
 
 
 class ValueHead(torch.nn.Module):

@@ -45,8 +45,6 @@ class Batch:
     states: Tensor
     """[B, N] int64: place of the last token before each turn, whose hidden state stands for all before the turn; 0 for
     turns that are not there."""
-    ends: Tensor
-    """[B, N] int64: place of the last token of each turn, whose hidden state stands for the turn too; 0 likewise."""
     lengths: Tensor
     """[B] int64: turns."""
 
@@ -65,16 +63,14 @@ def batch_of(sequences: Sequence[TokenSequence]) -> Batch:
     mask = torch.zeros(shape, dtype=torch.int64)
     turns = torch.full(shape, NO_TURN, dtype=torch.int64)
     states = torch.zeros((len(sequences), most), dtype=torch.int64)
-    ends = torch.zeros_like(states)
     for row, one in enumerate(sequences):
         ids[row, : len(one.ids)] = torch.tensor(one.ids, dtype=torch.int64)
         mask[row, : len(one.ids)] = 1
         for number, (start, stop) in enumerate(one.turns):
             turns[row, start:stop] = number
             states[row, number] = start - 1
-            ends[row, number] = stop - 1
     lengths = torch.tensor([len(one.turns) for one in sequences])
-    return Batch(ids, mask, turns, states, ends, lengths)
+    return Batch(ids, mask, turns, states, lengths)
 
 
 def of_chat(messages: Sequence[dict[str, str]], tokenizer: ChatTokenizer, memo: Memo | None = None) -> TokenSequence:

@@ -153,7 +153,7 @@ def _undecided_weights(hierarchical: bool) -> tuple[Path, dict[str, torch.Tensor
         [prompts.action_answer(word, finished) for word in (RIGHT, WRONG) for finished in (True, False)],
     ]
     base = make_tiny(Path(mkdtemp()), kinds, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)
-    course = _course(base, load(base).state_dict(), 80_000.0, hierarchical)
+    course = _course(base, load(base).state_dict(), 240_000.0 if hierarchical else 80_000.0, hierarchical)
     material: list[TokenSequence] = []
     for task in tasks:
         if hierarchical:
