@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.agents import FIXED
+from pipeline.agents import FIXED, MODELLED
 from pipeline.curation.splits import SplitConfig
+from pipeline.llm.protocol import Sampling
+from pipeline.llm.scripted import ScriptedModel
 from pipeline.rollout import RolloutConfig, rollout
 from pipeline.tables import Store
+from pipeline.types import TaskInstance, Trajectory
 from sandbox.backends.choice import choose
 from sandbox.backends.overlay import OverlayBackend
 from sandbox.building.base_images import BaseImageConfig, BaseImages
@@ -23,6 +26,17 @@ from training.environments.terminal import TerminalSuite
 pytestmark = pytest.mark.docker
 
 SAMPLED = 30
+
+
+def by_a_model(name: str, suite: TerminalSuite, task: TaskInstance) -> Trajectory:
+    """An attempt of an agent whose model was told the reference solution beforehand."""
+    commands = list(task.solution)
+    answers = [f"Thought: This is next.\nAction:\n```bash\n{command}\n```" for command in commands]
+    answers.append("Thought: It is as wanted.\nAction: DONE")
+    model = ScriptedModel(commands if name == "act" else answers)
+    budgets = RolloutConfig(max_steps=len(commands) + (name != "act"))
+    with suite.opened(task, "shell") as environment:
+        return rollout(task, MODELLED[name](model, Sampling()), environment, budgets)
 
 
 def test_reference_solutions_reach_the_full_score(
@@ -52,6 +66,9 @@ def test_reference_solutions_reach_the_full_score(
         with suite.opened(idle, "shell") as environment:
             nothing = rollout(idle, FIXED["noop"], environment, RolloutConfig())
         assert suite.judged(idle, nothing).outcome == "failed"
+        for name in ("act", "react", "reflexion", "adapt"):
+            acted = by_a_model(name, suite, idle)
+            assert suite.judged(idle, acted).outcome == "passed", (name, acted.steps)
     finally:
         if isinstance(backend, OverlayBackend):
             backend.close()

@@ -165,7 +165,7 @@ def test_a_head_says_nothing_at_first_and_learns_values() -> None:
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    assert float(loss) < 0.01
+    assert loss.item() < 0.01
 
 
 def test_a_loss_that_is_no_number_ends_the_training_and_says_so(base: Path) -> None:

@@ -56,7 +56,7 @@ METHODS: Mapping[str, tuple[Record, Callable[[Any, Course], None]]] = {
 }
 """What begins from the clone."""
 CLONE = bc.BcConfig()
-GLIDER = glider.GliderConfig(cloning_share=0.75, offline_share=0.9)
+GLIDER = glider.GliderConfig(cloning_share=0.85, offline_share=0.94)
 BEST_OF_N = best_of_n.BestOfNConfig()
 LEARNING = LearningConfig()
 

@@ -31,8 +31,8 @@ class BaselinesConfig(ComparisonConfig):
 
     environments: tuple[str, ...] = Field(default=("textcraft", "textworld_express_coin"), min_length=1)
     """Names of games, or GAME_TEMPLATE for one template of it."""
-    budget: int = Field(default=1_800_000, gt=0)
-    clone_share: float = Field(default=0.75, gt=0.0, lt=1.0)
+    budget: int = Field(default=1_500_000, gt=0)
+    clone_share: float = Field(default=0.85, gt=0.0, lt=1.0)
     """Of the budget: what `bc` spends, from whose weights the others go on with the rest."""
     vocabulary: int = Field(default=1024, ge=300)
     hidden: int = Field(default=64, gt=0)
@@ -40,9 +40,9 @@ class BaselinesConfig(ComparisonConfig):
     """Of the model from scratch: see training/from_scratch.py."""
     max_gold_steps: int = Field(default=12, gt=0)
     """Tasks whose reference solution is longer are left out."""
-    judged: int = Field(default=30, gt=0)
+    judged: int = Field(default=20, gt=0)
     """Tasks of each split on which arms are judged."""
-    max_steps: int = Field(default=20, gt=0)
+    max_steps: int = Field(default=16, gt=0)
     """Of an attempt."""
     answer_tokens: int = Field(default=32, gt=0)
     seats: int = Field(default=16, gt=0)
