@@ -200,14 +200,19 @@ def curation(data: Path | None, config: Path | None, as_json: bool) -> None:
 @click.option(
     "--tokenizer", type=click.Path(path_type=Path), help="tokenizer.json or its folder ([dataset] tokenizer)."
 )
+@click.option(
+    "--look", is_flag=True, help="Along paths that are played now, with all that is in sight in each observation."
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="PNG file for the tokens of each step.")
-def tokens(data: Path | None, config: Path | None, as_json: bool, tokenizer: Path | None, plot: Path | None) -> None:
+def tokens(
+    data: Path | None, config: Path | None, as_json: bool, tokenizer: Path | None, look: bool, plot: Path | None
+) -> None:
     """What a flat history, a classic hierarchy and STEP-HRL read along the same gold paths of ScienceWorld."""
     from rich.console import Console
 
     from assets.token_figures import plot_tokens, token_figures, token_remarks, token_tables
 
-    found = token_figures(open_located(data, config), tokenizer)
+    found = token_figures(open_located(data, config), tokenizer, look)
     if plot is not None:
         plot_tokens(found, plot)
     if as_json:

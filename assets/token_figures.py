@@ -32,8 +32,11 @@ _SHOWN = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 60, 80, 100)
 """Steps in the table."""
 
 
-def token_figures(shop: Workshop, tokenizer: Path | None) -> TimedReport:
-    """Count along the verified gold paths of the data folder. Raises ConfigurationError."""
+def token_figures(shop: Workshop, tokenizer: Path | None, look: bool = False) -> TimedReport:
+    """Count along the verified gold paths of the data folder, or with `look` along some that are played now.
+
+    Raises ConfigurationError.
+    """
     chosen = tokenizer or (shop.folder / own if (own := shop.settings.dataset.tokenizer) is not None else None)
     if chosen is None:
         raise ConfigurationError(
@@ -41,14 +44,22 @@ def token_figures(shop: Workshop, tokenizer: Path | None) -> TimedReport:
             "`python -m training.qwen_tokenizer` makes that of Qwen2.5"
         )
     counter = TokenCounter(chosen)
-    store = games_store(shop)
-    found = list(gold_paths(store, GAME))
-    if not found:
+    if look:
+        from training.environments.looked_at import looked_at_paths
+
+        found = list(looked_at_paths())
+    else:
+        found = _played(games_store(shop))
+    return timed(token_report([(one, annotate(one)) for one in found], counter.count), measured(RESULTS / "tokens"))
+
+
+def _played(store: Store) -> list[paths.Path]:
+    if not (found := list(gold_paths(store, GAME))):
         raise ConfigurationError(
             f"there are no gold paths of {GAME} in {store.root}: `touchstone environments play` makes them, "
             f"with {GAME} among the games of [environments]"
         )
-    return timed(token_report([(one, annotate(one)) for one in found], counter.count), measured(RESULTS / "tokens"))
+    return found
 
 
 def gold_paths(store: Store, game: str) -> Iterator[paths.Path]:

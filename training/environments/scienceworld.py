@@ -110,6 +110,10 @@ class ScienceWorld:
         """See Game."""
         return tuple(sorted(set(self._env.get_valid_action_object_combinations())))
 
+    def surroundings(self) -> str:
+        """What is in sight and in hand, which takes no action."""
+        return f"{self._server.freeActionLook()}\n{self._server.freeActionInventory()}".strip()
+
     def close(self) -> None:
         """See Game."""
         self._env.close()
