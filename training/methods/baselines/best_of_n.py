@@ -39,24 +39,21 @@ def learn_head(config: BestOfNConfig, course: Course) -> ValueHead:
     """A head that tells the return of an attempt from its last turn; attempts are made until the budget is spent."""
     torch.manual_seed(course.seed)
     head = ValueHead(course.backbone.hidden_size)
-    told: list[Told] = []
+    states: list[Tensor] = []
     returns: list[float] = []
     draw = course.draw("tasks")
     rounds = 0
     while course.share < 1.0:
         tasks = draw.sample(list(course.tasks), min(config.tasks, len(course.tasks)))
-        for episode in course.play(tasks, temperature=config.temperature, seed=rounds):
-            one = course.whole(episode)
-            if one is not None:
-                told.append(one)
-                returns.append(episode.score)
-        if told:
-            states = last_states(course, told)
+        episodes = course.play(tasks, temperature=config.temperature, seed=rounds)
+        both = [(one, episode.score) for episode in episodes if (one := course.whole(episode)) is not None]
+        states.append(last_states(course, [one for one, _ in both]))
+        returns += [score for _, score in both]
         rounds += 1
-    due = torch.tensor(returns)
+    known, due = torch.cat(states), torch.tensor(returns)
     optimizer = torch.optim.Adam(head.parameters(), lr=config.learning_rate, weight_decay=1e-3)
     for _ in range(config.steps):
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(head(states), due.clamp(0.0, 1.0))
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(head(known), due.clamp(0.0, 1.0))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -66,6 +63,8 @@ def learn_head(config: BestOfNConfig, course: Course) -> ValueHead:
 def last_states(course: Course, told: Sequence[Told]) -> Tensor:
     """[E, H]: hidden state at the end of the last turn of each attempt."""
     found = course.scored([[one.sequence] for one in told], lambda batch: course.read(batch).after)
+    if not told:
+        return torch.zeros(0, course.backbone.hidden_size)
     return torch.stack([of[0, len(one.turns) - 1] for of, one in zip(found, told, strict=True)])
 
 

@@ -67,7 +67,7 @@ def _run_cell(cell: Cell, plan: ComparisonPlan, config: ComparisonConfig, data: 
     return run_cell(cell, plan, config, data)
 
 
-PROMPTED_TASKS = 6
+PROMPTED_TASKS = 5
 """On which arms that are prompted are judged: the first ones of the held-out group, for their answers take long."""
 
 

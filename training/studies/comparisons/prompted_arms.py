@@ -27,10 +27,10 @@ from training.studies.comparisons.grounds import Grounds
 from training.studies.comparisons.planning import held_out
 
 PROMPTED = ("react", "reflexion", "adapt")
-TRIES = 3
+TRIES = 2
 """Of reflexion."""
 ANSWER_TOKENS = 200
-STEPS = 15
+STEPS = 12
 """Of an attempt: enough for any of the tasks, whose reference solutions have 12 at most."""
 
 Tried = Callable[[TaskInstance], list[Trajectory]]
