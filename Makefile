@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := run
 .PHONY: run run-domains run-llm serve test test-long test-peers lint ui doctor down lock peers bench-sandbox bench-leak bench-curation \
 	bench-rollout bench-snapshots bench-scrubbing bench-crawl bench-file-harm chaos-rollout experiment-rollouts experiment-scoring \
-	roundtrip-harbor test-ray bench-ray bench-sft
+	roundtrip-harbor experiment-baselines test-ray bench-ray bench-sft
 
 # Three packages of each language, in a quarter of an hour; `touchstone run` goes over all packages and domains.
 run:
@@ -52,6 +52,11 @@ test-ray:
 bench-ray:
 	$(RAY)
 	.venv/bin/python -m tests.bench.cluster $(ARGS)
+
+# Methods that act in games, side by side, an hour on two cores; ARGS="--gguf FILE" adds those that are prompted.
+experiment-baselines:
+	infra/bootstrap.sh test
+	.venv/bin/touchstone experiment baselines $(ARGS)
 
 lint:
 	@test -e .venv/.stamp-test || infra/bootstrap.sh test

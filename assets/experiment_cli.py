@@ -51,7 +51,11 @@ class Asked(NamedTuple):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The same weights as a GGUF file, from which a CPU answers (default: [acting] gguf, if there is one).",
 )
-@click.option("--arms", callback=not_empty, help="Arms of a comparison, with commas between them (default: all).")
+@click.option(
+    "--arms",
+    callback=not_empty,
+    help="Arms of a comparison, with commas between them (default: all; those that are prompted with --gguf).",
+)
 @click.option("--seeds", callback=not_empty, help="Seeds of a comparison, with commas between them (default: 0,1,2).")
 @click.option("--budget", type=click.IntRange(min=1), help="Token units that each arm of a comparison may spend.")
 @click.option("--cells", "most", type=click.IntRange(min=1), help="Do at most so many cells now (default: all).")

@@ -24,7 +24,7 @@ class ComparisonConfig(Record):
     budget: int = Field(gt=0)
     """Token units that each arm may spend: see training/loop.py."""
     arms: tuple[str, ...] = ()
-    """Empty for all."""
+    """Empty for all; without `gguf` for all that need none."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)
     gguf: Path | None = None
     """Weights of the arms whose backbone is `gguf`; relative to the file of settings."""

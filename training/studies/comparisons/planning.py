@@ -74,7 +74,8 @@ def planned(comparison: Comparison, config: ComparisonConfig, data: Path) -> Com
 
 def chosen_of(comparison: Comparison, config: ComparisonConfig) -> Chosen:
     """The arms, in the order of the comparison, and the seeds. Raises ConfigurationError for what there is not."""
-    named = config.arms or tuple(comparison.arms)
+    able = [arm for arm, one in comparison.arms.items() if one.backbone != GGUF or config.gguf is not None]
+    named = config.arms or tuple(able)
     if unknown := [arm for arm in named if arm not in comparison.arms]:
         raise ConfigurationError(f"{comparison.name} has no arm {unknown[0]!r}; there are {', '.join(comparison.arms)}")
     for option, values in (("arms", named), ("seeds", config.seeds)):
