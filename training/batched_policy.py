@@ -4,6 +4,7 @@ questions are worked on together when all of them have asked.
 Attempts take a seat each (`seated`), in a thread of their own. Whoever asks or leaves last sets the others going, so
 that a batch is always all attempts that are under way: what comes of a seed does not depend on the speed of threads.
 The work on what a prompt has in common with what was read for the seat before is kept, which for a chat is all of it.
+Where roles have weights of their own (training/roles.py), `acting` asks one of them; each role has its own batch.
 
 Not here: training; the weights may change between two rounds of attempts, and `forget` says so.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -23,7 +24,15 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from pipeline.exports.account import RowRefused
-from pipeline.llm.protocol import Completion, ContextOverflow, Message, ModelUnavailable, PromptRefused, Sampling
+from pipeline.llm.protocol import (
+    ChatModel,
+    Completion,
+    ContextOverflow,
+    Message,
+    ModelUnavailable,
+    PromptRefused,
+    Sampling,
+)
 from pipeline.schemas import clean_text
 from training.tokens import ChatTokenizer
 
@@ -38,6 +47,7 @@ class _Question:
     prompt: list[int]
     end: int
     sampling: Sampling
+    role: str
     answer: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     cached: int = 0
@@ -62,9 +72,19 @@ class BatchedModel:
     """A ChatModel for threads that are seated."""
 
     def __init__(
-        self, model: torch.nn.Module, tokenizer: ChatTokenizer, name: str, context: int, *, bf16: bool = False
+        self,
+        model: torch.nn.Module,
+        tokenizer: ChatTokenizer,
+        name: str,
+        context: int,
+        *,
+        bf16: bool = False,
+        use: Callable[[str], None] | None = None,
     ) -> None:
-        """`context` is in tokens of prompt and answer together; with `bf16` the CPU computes in bfloat16."""
+        """`context` is in tokens of prompt and answer together; with `bf16` the CPU computes in bfloat16.
+
+        `use` makes the model act as a role before that role's questions are worked on.
+        """
         self._model = model
         self._tokenizer = tokenizer
         self._name = name
@@ -74,7 +94,8 @@ class BatchedModel:
         self._seats: set[int] = set()
         self._asked: dict[int, _Question] = {}
         self._here = threading.local()
-        self._kept: _Kept | None = None
+        self._use = use
+        self._kept: dict[str, _Kept] = {}
         self.counts = Counts()
 
     @property
@@ -109,14 +130,45 @@ class BatchedModel:
 
     def forget(self) -> None:
         """The weights are others now: nothing that was kept is of use."""
-        self._kept = None
+        self._kept = {}
+
+    def write(self, prompts: Sequence[Sequence[int]], role: str, sampling: Sampling) -> list[tuple[int, ...]]:
+        """An answer to each prompt of tokens, the token that ends it included; a prompt at a place has its own seed.
+
+        Nobody may be seated. Raises ModelUnavailable.
+        """
+        _, end = self._tokenizer.prompt([{"role": "user", "content": ""}])
+        first = sampling.seed or 0
+        questions = {
+            place: _Question(list(prompt), end, sampling.model_copy(update={"seed": first + place}), role)
+            for place, prompt in enumerate(prompts)
+        }
+        with self._turn:
+            assert not self._seats
+            self._asked = dict(questions)
+            self._seats = set(questions)
+            self._work_if_all_asked()
+            self._seats = set()
+        self.forget()
+        for one in questions.values():
+            if one.error is not None:
+                raise ModelUnavailable(f"model {self._name}: {one.error}") from one.error
+        return [tuple(one.answer) for one in questions.values()]
+
+    def acting(self, role: str) -> ChatModel:
+        """The same model, asked as a role."""
+        return _Acting(self, role)
 
     def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """See ChatModel. Log-probabilities are those of the model itself, before temperature; top-p is not offered.
 
         A seed gives the same answer to the same prompt.
         """
-        question = self._question(messages, sampling)
+        return self.complete_as("", messages, sampling)
+
+    def complete_as(self, role: str, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """The answer of a role; the empty one is the model as it is. See `complete`."""
+        question = self._question(messages, sampling, role)
         with self._turn:
             self._asked[self._here.seat] = question
             self._work_if_all_asked()
@@ -137,7 +189,7 @@ class BatchedModel:
             logprobs=tuple(question.logprobs) if sampling.token_details else None,
         )
 
-    def _question(self, messages: Sequence[Message], sampling: Sampling) -> _Question:
+    def _question(self, messages: Sequence[Message], sampling: Sampling, role: str) -> _Question:
         try:
             told = [{"role": one.role, "content": clean_text(one.content)} for one in messages]
             prompt, end = self._tokenizer.prompt(told)
@@ -147,7 +199,7 @@ class BatchedModel:
             raise ContextOverflow(
                 f"model {self._name}: {len(prompt)} tokens leave no room in a context of {self._context}"
             )
-        return _Question(list(prompt), end, sampling)
+        return _Question(list(prompt), end, sampling, role)
 
     def _work_if_all_asked(self) -> None:
         """Answer everybody when nobody is missing; the lock is held."""
@@ -158,9 +210,10 @@ class BatchedModel:
         self._model.eval()
         try:
             with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=self._bf16):
-                self._answer(questions)
+                for role in sorted({one.role for one in questions.values()}):
+                    self._answer(role, {seat: one for seat, one in questions.items() if one.role == role})
         except (RuntimeError, ValueError) as error:  # told to all that wait, who raise it
-            self._kept = None
+            self._kept = {}
             for question in questions.values():
                 question.error = error
         finally:
@@ -170,10 +223,12 @@ class BatchedModel:
             self._asked.clear()
             self._turn.notify_all()
 
-    def _answer(self, questions: Mapping[int, _Question]) -> None:
-        here = self._kept is not None and set(questions) <= set(self._kept.seats)
-        kept = self._kept.only(list(questions)) if self._kept is not None and here else _Kept(list(questions))
-        self._kept = None  # not to be used when something breaks
+    def _answer(self, role: str, questions: Mapping[int, _Question]) -> None:
+        if self._use is not None and role:
+            self._use(role)
+        before = self._kept.pop(role, None)  # not to be used when something breaks
+        here = before is not None and set(questions) <= set(before.seats)
+        kept = before.only(list(questions)) if before is not None and here else _Kept(list(questions))
         asked = list(questions.values())
         fresh = kept.match([one.prompt for one in asked])
         for question, tokens in zip(asked, fresh, strict=True):
@@ -198,7 +253,28 @@ class BatchedModel:
                     fresh[row] = [token]
             if not any(fresh):
                 break
-        self._kept = kept
+        self._kept[role] = kept
+
+
+class _Acting:
+    """A role of a model, as a ChatModel."""
+
+    def __init__(self, model: BatchedModel, role: str) -> None:
+        self._model = model
+        self._role = role
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See ChatModel."""
+        return {**self._model.details, "role": self._role}
+
+    def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """See ChatModel."""
+        return self._model.complete_as(self._role, messages, sampling)
 
 
 class _Roomy(DynamicLayer):  # type: ignore[no-untyped-call]  # a class of transformers

@@ -26,6 +26,10 @@ TRIES = 3
 """Times an attempt is begun whose environment breaks."""
 
 
+Make = Callable[[ChatModel, Sampling], Agent]
+"""Makes an agent of a model."""
+
+
 class Turn(NamedTuple):
     """What became of one answer of the policy."""
 
@@ -75,13 +79,22 @@ class Episode:
 class Players:
     """Attempts at tasks of one suite by the policy of one model."""
 
-    def __init__(self, suite: Suite, model: BatchedModel, seats: int, budgets: RolloutConfig, max_tokens: int) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        model: BatchedModel,
+        seats: int,
+        budgets: RolloutConfig,
+        max_tokens: int,
+        agents: Mapping[str, Make] = MODELLED,
+    ) -> None:
         """`seats` attempts at a time, for which the suite must have environments; `max_tokens` of an answer."""
         self._suite = suite
         self._model = model
         self._seats = seats
         self._budgets = budgets
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
+        self._agents = agents
         self.environment_steps = 0
         self.episodes = 0
 
@@ -114,7 +127,7 @@ class Players:
     def _wave(
         self, asked: Sequence[tuple[TaskInstance, int]], agent: str, temperature: float, seed: int
     ) -> list[Episode | SandboxUnavailable]:
-        make: Callable[[ChatModel, Sampling], Agent] = MODELLED[agent]
+        make = self._agents[agent]
         seats = range(len(asked))
         self._model.take(seats)
 
@@ -122,7 +135,7 @@ class Players:
             task, sample = asked[seat]
             sampling = Sampling(
                 temperature=temperature,
-                max_tokens=self._max_tokens,
+                max_tokens=self.max_tokens,
                 seed=seed * 1_000 + sample,
                 token_details=True,
             )

@@ -35,6 +35,8 @@ class Read(NamedTuple):
     after: Tensor
     """[B, N, H]: mean of the hidden states at the tokens of each turn, without gradient. That of the last token alone
     says little in small models, which never have to go on from there."""
+    logits: Tensor
+    """[K, V] float32: what was said at each of the K tokens of turns, row by row."""
 
 
 class Reader(Protocol):
@@ -66,15 +68,16 @@ class Backbone:
             learned = (batch.turns >= 0).nonzero(as_tuple=True)
             logits = base.lm_head(hidden[learned[0], learned[1] - 1])  # type: ignore[operator]  # likewise
         targets = batch.ids[learned]
-        each = torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]
+        logits = logits.float()
+        each = torch.log_softmax(logits, dim=-1).gather(-1, targets[:, None])[:, 0]
         logprobs = torch.zeros(batch.ids.shape, dtype=torch.float32).index_put(learned, each)
         still = hidden.detach().float()
         rows = torch.arange(len(batch.ids))[:, None]
-        return Read(logprobs, still[rows, batch.states], _means(still, batch))
+        return Read(logprobs, still[rows, batch.states], _means(still, batch), logits)
 
     def use(self, role: str) -> None:
         """Act and learn as this role from now on. Raises KeyError for one that there is not."""
-        if role not in self.roles:
+        if role not in self.roles and not (isinstance(self.model, PeftModel) and role in self.model.peft_config):
             raise KeyError(f"no role {role!r}; there are {', '.join(self.roles)}")
         if isinstance(self.model, PeftModel):
             self.model.set_adapter(role)
@@ -86,6 +89,15 @@ class Backbone:
             still.model = copy.deepcopy(self.model).requires_grad_(False)
             return partial(_still, still, role)
         return partial(_unadapted, self, self.model, role)
+
+    def still(self, role: str) -> Reader:
+        """The policy of a role as it is now, its adapter included, to stay."""
+        if not isinstance(self.model, PeftModel):
+            return self.reference(role)
+        name = f"{role}_{len(self.model.peft_config)}"
+        assert self.lora is not None
+        _add(self.model, name, role, self.lora)
+        return partial(_still, self, name)
 
     def parameters(self, role: str) -> list[torch.nn.Parameter]:
         """What is trained of a role."""
@@ -133,20 +145,28 @@ class ValueHead(torch.nn.Module):
 
 
 def _adapted(model: torch.nn.Module, roles: Sequence[str], lora: LoraConfig) -> PeftModel:
-    told = PeftLoraConfig(
+    adapted = get_peft_model(model, _told(lora), adapter_name=roles[0])
+    assert isinstance(adapted, PeftModel)
+    for role in roles[1:]:
+        _add(adapted, role, roles[0], lora)
+    return adapted
+
+
+def _add(adapted: PeftModel, name: str, like: str, lora: LoraConfig) -> None:
+    """An adapter with the weights of another one."""
+    adapted.add_adapter(name, _told(lora))
+    every = dict(adapted.named_parameters())
+    with torch.no_grad():
+        for place, one in every.items():
+            if f".{like}." in place:
+                every[place.replace(f".{like}.", f".{name}.")].copy_(one)
+
+
+def _told(lora: LoraConfig) -> PeftLoraConfig:
+    return PeftLoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         target_modules=lora.targets[0] if len(lora.targets) == 1 else list(lora.targets),
         task_type="CAUSAL_LM",
     )
-    adapted = get_peft_model(model, told, adapter_name=roles[0])
-    assert isinstance(adapted, PeftModel)
-    first = {name: one for name, one in adapted.named_parameters() if f".{roles[0]}." in name}
-    for role in roles[1:]:
-        adapted.add_adapter(role, told)
-        others = dict(adapted.named_parameters())
-        with torch.no_grad():
-            for name, one in first.items():
-                others[name.replace(f".{roles[0]}.", f".{role}.")].copy_(one)
-    return adapted

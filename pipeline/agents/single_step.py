@@ -7,7 +7,7 @@ what learners of whole conversations want of it. What its policies answered is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -15,7 +15,7 @@ from pipeline.agents.bash_chat import cut
 from pipeline.agents.calling import ask
 from pipeline.agents.modelled import ModelledAgent
 from pipeline.hierarchy.prompts import shown
-from pipeline.llm.protocol import Message
+from pipeline.llm.protocol import ChatModel, Message, Sampling
 from pipeline.types import Interface, ModelCall, Step, TaskInstance
 
 Shortened = Callable[[str], str]
@@ -25,7 +25,12 @@ _KEPT = (1_200, 300)
 
 
 class SingleStepAgent(ModelledAgent):
-    """One model for all policies, with one way of sampling."""
+    """One way of sampling, and one model for all policies, or models of their own."""
+
+    def __init__(self, model: ChatModel, sampling: Sampling, policies: Mapping[str, ChatModel] | None = None) -> None:
+        """`policies`: the models of calls by their purpose, where it is not `model`."""
+        super().__init__(model, sampling)
+        self._policies = dict(policies or {})
 
     interface: Interface = "shell"
 
@@ -38,7 +43,7 @@ class SingleStepAgent(ModelledAgent):
         self, render: Callable[[Shortened], str], purpose: Literal["decision", "plan", "progress"]
     ) -> tuple[str, ModelCall]:
         """The answer and its record. Raises ContextFull, and what ChatModel raises otherwise."""
-        completion, call = ask(self._model, _forms(render), self._sampling)
+        completion, call = ask(self._policies.get(purpose, self._model), _forms(render), self._sampling)
         return completion.text, call.model_copy(update={"purpose": purpose})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.toy_chain import STEPS, divided, rate, toy_course, toy_task
+from training.levels import transitions
 from training.methods.baselines import bc, best_of_n, dmpo, eto, glider, grpo, ppo, rft, rloo
 from training.methods.baselines.course import Course
 
@@ -68,11 +69,11 @@ def test_the_best_of_several_attempts_is_the_one_that_the_selector_takes() -> No
 
 def test_what_a_planner_answers_is_worth_what_its_sub_goal_brought() -> None:
     course = toy_course(budget=1_000.0, hierarchical=True)
-    found = glider.transitions(divided(course.tasks[0], course.tokenizer), passed=True)
+    found = transitions(divided(course.tasks[0], course.tokenizer), passed=True)
     assert [one.level for one in found] == ["plan", "decision"] * STEPS
     plans = [one for one in found if one.level == "plan"]
     assert [one.reward for one in plans] == [0.0, 0.0, 1.0] and [one.following for one in plans] == [2, 4, None]
     decisions = [one for one in found if one.level == "decision"]
     assert [one.reward for one in decisions] == [1.0] * STEPS and {one.following for one in decisions} == {None}
-    failed = glider.transitions(divided(course.tasks[0], course.tokenizer), passed=False)
+    failed = transitions(divided(course.tasks[0], course.tokenizer), passed=False)
     assert [one.reward for one in failed if one.level == "decision"] == [0.0] * STEPS

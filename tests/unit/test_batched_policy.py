@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +12,11 @@ import torch
 
 from pipeline.llm.protocol import Completion, ContextOverflow, Message, ModelUnavailable, Sampling
 from tests.unit.tiny_model import tiny_model
-from training.backbone import load
+from training.backbone import LoraConfig, load
 from training.batched_policy import BatchedModel
 from training.policy import open_model
+from training.roles import Backbone
+from training.sequences import TokenSequence, batch_of
 from training.tokens import ChatTokenizer
 
 GREEDY = Sampling(max_tokens=7, token_details=True)
@@ -118,3 +121,38 @@ def test_a_prompt_that_is_too_long_is_refused_and_the_others_go_on(base: Path) -
     with ThreadPoolExecutor(2) as threads:
         first, second = threads.map(ask, range(2))
     assert isinstance(first, Completion) and isinstance(second, ContextOverflow)
+
+
+def test_roles_answer_with_their_own_adapters_in_one_batch(base: Path) -> None:
+    torch.manual_seed(0)
+    backbone = Backbone(load(base), ["planner", "executor"], LoraConfig(rank=4, alpha=8))
+    kept = backbone.still("executor")
+    with torch.no_grad():
+        for one in backbone.parameters("executor"):
+            one.add_(torch.randn(one.shape, generator=torch.Generator().manual_seed(1)))
+    model = BatchedModel(backbone.model, ChatTokenizer(base), "tiny", 4096, use=backbone.use)
+    model.take(range(4))
+
+    def ask(seat: int) -> Completion:
+        with model.seated(seat):
+            return model.acting("executor" if seat % 2 else "planner").complete(talk("hello"), GREEDY)
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(ask, range(4)))
+    plain = open_model("tiny", base).complete(talk("hello"), GREEDY)
+    assert found[0].logprobs == found[2].logprobs == pytest.approx(plain.logprobs, abs=1e-4)
+    assert found[1].logprobs == found[3].logprobs != found[0].logprobs
+    # What was kept of a role is as it was, whatever it learned since.
+    asked = TokenSequence(array("i", found[0].prompt_token_ids + found[0].completion_token_ids), ((20, 23),))
+    batch = batch_of([asked])
+    changed = backbone.read(batch, "executor").logprobs
+    assert not torch.allclose(kept(batch).logprobs, changed, atol=1e-3)
+    assert torch.allclose(kept(batch).logprobs, backbone.read(batch, "planner").logprobs, atol=1e-5)
+
+
+def test_many_prompts_are_answered_at_once_without_seats(base: Path) -> None:
+    model, tokenizer = batched(base), ChatTokenizer(base)
+    prompts = [tokenizer.prompt([{"role": "user", "content": text}])[0] for text in ("hello", "a longer one")]
+    found = model.write(prompts, "", GREEDY)
+    wanted = [open_model("tiny", base).complete(talk(text), GREEDY) for text in ("hello", "a longer one")]
+    assert found == [one.completion_token_ids for one in wanted]

@@ -34,7 +34,6 @@ from training.tokens import ChatTokenizer
 
 STEPS = 3
 RIGHT, WRONG = "left", "right"
-GOAL = "go on"
 
 
 def toy_task(number: int = 0) -> TaskInstance:
@@ -121,15 +120,16 @@ def undecided(task: TaskInstance) -> list[list[dict[str, str]]]:
 
 def divided(task: TaskInstance, tokenizer: ChatTokenizer, word: str = RIGHT) -> list[Told]:
     """Answers of a planner and an executor who are asked at each fork."""
+    goal = f"go {word}"
     found = []
     for number in range(STEPS):
         seen = f"You are at fork {number}."
         before = [RIGHT] if number else []
         reward = float(number == STEPS - 1 and word == RIGHT)
         asked = (
-            (prompts.planner(task.instruction, before, seen), f"go {word}", Turn("plan", number, 0.0, False, False)),
+            (prompts.planner(task.instruction, before, seen), goal, Turn("plan", number, 0.0, False, False)),
             (
-                prompts.executor(f"go {word}", seen),
+                prompts.executor(goal, seen),
                 prompts.action_answer(word, True),
                 Turn("decision", number, reward, False, True),
             ),
@@ -149,7 +149,7 @@ def _undecided_weights(hierarchical: bool) -> tuple[Path, dict[str, torch.Tensor
         [talk[0]["content"] for talk in talks],
         [one["content"] for talk in talks for one in talk[1:]],
         [prompts.planner(task.instruction, [RIGHT], "You are at fork 0.") for task in tasks],
-        [prompts.executor(f"go {word}", f"{number}") for word in (RIGHT, WRONG) for number in range(STEPS)],
+        [prompts.executor(f"go {word}", "You are at fork 0.") for word in (RIGHT, WRONG)],
         [prompts.action_answer(word, finished) for word in (RIGHT, WRONG) for finished in (True, False)],
     ]
     base = make_tiny(Path(mkdtemp()), kinds, TinyConfig(vocabulary=400, hidden=32, layers=2), seed=0)

@@ -18,9 +18,8 @@ Prompts are those of the agent `planner_executor`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -28,14 +27,12 @@ from torch import Tensor
 
 from pipeline.types import Record
 from training.episodes import Told
+from training.levels import LEVELS, Level, Transition, joined, transitions
 from training.losses import awr_weights, expectile, q_target, weighted_nll
 from training.methods.baselines.bc import BcConfig, clone
 from training.methods.baselines.course import ACTOR, Course, by_budget, endless
 from training.roles import ValueHead
 from training.sequences import Batch, TokenSequence
-
-Level = Literal["plan", "decision"]
-LEVELS: tuple[Level, ...] = ("plan", "decision")
 
 
 class GliderConfig(Record):
@@ -69,56 +66,19 @@ class GliderConfig(Record):
     """Each over all transitions."""
 
 
-class Transition(NamedTuple):
-    """One answer at one level."""
-
-    sequence: TokenSequence
-    level: Level
-    reward: float
-    following: int | None
-    """Number of the next answer at the level; None where there is none, at the end of a sub-goal too."""
-
-
 def train(config: GliderConfig, course: Course, gold: Sequence[Sequence[Told]]) -> None:
     """All stages. `gold`: answers of both levels along each reference solution, as `Episode.told` has them."""
     cloned = [one.sequence for told in gold for one in told]
     chosen = course.draw("experts").sample(list(gold), min(config.experts, len(gold)))
-    expert = _joined([transitions(told, passed=True) for told in chosen])
+    expert = joined([transitions(told, passed=True) for told in chosen])
     clone(config.cloning, course, cloned, config.cloning_share)
     own = _explored(config, course, "offline", config.offline_share)
-    _improve(config, course, _joined([expert, own]), LEVELS, config.offline_share)
+    _improve(config, course, joined([expert, own]), LEVELS, config.offline_share)
     for number in range(config.rounds):
         begun = course.share
         until = begun + (1.0 - begun) / (config.rounds - number)
         own = _explored(config, course, f"online {number}", until)
-        _improve(config, course, _joined([expert, own]), ("plan",), until, anchors=cloned)
-
-
-def transitions(told: Sequence[Told], *, passed: bool) -> list[Transition]:
-    """The answers of an attempt, in their order, with rewards and what follows at their level."""
-    turns = [(one.sequence, turn) for one in told for turn in one.turns]
-    found: list[Transition] = []
-    for number, (sequence, turn) in enumerate(turns):
-        if turn.purpose == "plan":
-            later = [place for place in range(number + 1, len(turns)) if turns[place][1].purpose == "plan"]
-            group = turns[number + 1 : later[0] if later else len(turns)]
-            reward = sum(one.reward for _, one in group)
-            found.append(Transition(sequence, "plan", reward, later[0] if later else None))
-            continue
-        ends = turn.finished or number + 1 == len(turns) or turns[number + 1][1].purpose == "plan"
-        reached = 1.0 if turn.finished and passed else 0.0
-        reward = -1.0 if turn.rejected else reached
-        found.append(Transition(sequence, "decision", reward, None if ends else number + 1))
-    return found
-
-
-def _joined(parts: Iterable[Sequence[Transition]]) -> list[Transition]:
-    """One list, in which `following` counts from its beginning."""
-    found: list[Transition] = []
-    for part in parts:
-        start = len(found)
-        found += [one if one.following is None else one._replace(following=one.following + start) for one in part]
-    return found
+        _improve(config, course, joined([expert, own]), ("plan",), until, anchors=cloned)
 
 
 def _explored(config: GliderConfig, course: Course, stage: str, until: float) -> list[Transition]:
@@ -129,7 +89,7 @@ def _explored(config: GliderConfig, course: Course, stage: str, until: float) ->
         for episode in course.play(tasks, temperature=config.temperature, seed=times):
             found.append(transitions(episode.told, passed=episode.passed))
         times += 1
-    return _joined(found)
+    return joined(found)
 
 
 def _improve(
