@@ -39,14 +39,14 @@ def test_a_method_learns_the_way_out(name: str) -> None:
 
 
 def test_glider_learns_the_way_out_with_two_levels() -> None:
-    course = toy_course(budget=150_000.0, hierarchical=True)
+    course = toy_course(budget=300_000.0, hierarchical=True)
     before = rate(course)
     config = glider.GliderConfig(
         cloning_share=0.05,
         cloning=bc.BcConfig(learning_rate=1e-4),
         tasks=4,
         turns=16,
-        learning_rate=1e-3,
+        learning_rate=2e-3,
         advantage_temperature=0.1,
         critic_learning_rate=3e-3,
     )

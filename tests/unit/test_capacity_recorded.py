@@ -220,7 +220,7 @@ def test_the_tables_of_a_run_give_the_plan_that_its_measurements_give(options: l
         (["--trajectories", "0"], "0 is not in the range"),
         (["--repositories", str(10**13)], "is not in the range"),
         (["--trajectories", "1", "--days", "1", "--machines", "1"], "give --days or --machines"),
-        (["--trajectories", "1", "--agents", "bash,bush"], "there is no agent bush; there are bash"),
+        (["--trajectories", "1", "--agents", "bash,bush"], "there is no agent bush; there are act"),
         (["--trajectories", "1", "--agents", "bash", "--measured", "x"], "--agents belongs to a data folder"),
     ],
 )

@@ -75,7 +75,7 @@ def test_streams_that_there_are_not_are_refused_with_the_names_that_there_are(pl
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--agents", "oracle,bush"], "there is no agent bush; there are bash, "),
+        (["--agents", "oracle,bush"], "there is no agent bush; there are act, "),
         (["--agents", "noop,bash"], "bash needs a model"),
         (["--agents", "bash", "--local-model", "none.gguf"], r"\[model\] local: .*none\.gguf cannot be read"),
     ],
