@@ -132,29 +132,6 @@ class BatchedModel:
         """The weights are others now: nothing that was kept is of use."""
         self._kept = {}
 
-    def write(self, prompts: Sequence[Sequence[int]], role: str, sampling: Sampling) -> list[tuple[int, ...]]:
-        """An answer to each prompt of tokens, the token that ends it included; a prompt at a place has its own seed.
-
-        Nobody may be seated. Raises ModelUnavailable.
-        """
-        _, end = self._tokenizer.prompt([{"role": "user", "content": ""}])
-        first = sampling.seed or 0
-        questions = {
-            place: _Question(list(prompt), end, sampling.model_copy(update={"seed": first + place}), role)
-            for place, prompt in enumerate(prompts)
-        }
-        with self._turn:
-            assert not self._seats
-            self._asked = dict(questions)
-            self._seats = set(questions)
-            self._work_if_all_asked()
-            self._seats = set()
-        self.forget()
-        for one in questions.values():
-            if one.error is not None:
-                raise ModelUnavailable(f"model {self._name}: {one.error}") from one.error
-        return [tuple(one.answer) for one in questions.values()]
-
     def acting(self, role: str) -> ChatModel:
         """The same model, asked as a role."""
         return _Acting(self, role)

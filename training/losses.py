@@ -257,21 +257,6 @@ def awr_weights(advantages: Tensor, temperature: float, most: float) -> Tensor:
     return (_wide(advantages.detach()) / temperature).exp().clamp(max=most)
 
 
-def score_function(logprobs_sum: Tensor, worth: Tensor) -> Tensor:
-    """- worth * log p [E] of answers that the policy itself has just written, `logprobs_sum` [E] over their tokens.
-
-    Its gradient is, on average over answers, that of - E[worth] (Williams 1992): texts are discrete, so what a critic
-    thinks of them has no gradient of its own. The value of this loss means nothing.
-    """
-    return -_wide(worth.detach()) * _wide(logprobs_sum)
-
-
-def kl_of_tokens(logits: Tensor, other: Tensor) -> Tensor:
-    """KL(p || q) [K] at each of K places, in full over the words: logits of p and of q [K, V], q without gradient."""
-    new, old = torch.log_softmax(_wide(logits), dim=-1), torch.log_softmax(_wide(other.detach()), dim=-1)
-    return (new.exp() * (new - old)).sum(dim=-1)
-
-
 def q_target(rewards: Tensor, next_values: Tensor, done: Tensor, gamma: float) -> Tensor:
     """r + gamma * V(next state) of each step; r alone where `done` is true, whatever is said of a next state."""
     return _wide(rewards.detach()) + gamma * _only(next_values.detach(), ~done.bool())

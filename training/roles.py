@@ -35,8 +35,6 @@ class Read(NamedTuple):
     after: Tensor
     """[B, N, H]: mean of the hidden states at the tokens of each turn, without gradient. That of the last token alone
     says little in small models, which never have to go on from there."""
-    logits: Tensor
-    """[K, V] float32: what was said at each of the K tokens of turns, row by row."""
 
 
 class Reader(Protocol):
@@ -68,12 +66,11 @@ class Backbone:
             learned = (batch.turns >= 0).nonzero(as_tuple=True)
             logits = base.lm_head(hidden[learned[0], learned[1] - 1])  # type: ignore[operator]  # likewise
         targets = batch.ids[learned]
-        logits = logits.float()
-        each = torch.log_softmax(logits, dim=-1).gather(-1, targets[:, None])[:, 0]
+        each = torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]
         logprobs = torch.zeros(batch.ids.shape, dtype=torch.float32).index_put(learned, each)
         still = hidden.detach().float()
         rows = torch.arange(len(batch.ids))[:, None]
-        return Read(logprobs, still[rows, batch.states], _means(still, batch), logits)
+        return Read(logprobs, still[rows, batch.states], _means(still, batch))
 
     def use(self, role: str) -> None:
         """Act and learn as this role from now on. Raises KeyError for one that there is not."""

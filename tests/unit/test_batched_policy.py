@@ -148,11 +148,3 @@ def test_roles_answer_with_their_own_adapters_in_one_batch(base: Path) -> None:
     changed = backbone.read(batch, "executor").logprobs
     assert not torch.allclose(kept(batch).logprobs, changed, atol=1e-3)
     assert torch.allclose(kept(batch).logprobs, backbone.read(batch, "planner").logprobs, atol=1e-5)
-
-
-def test_many_prompts_are_answered_at_once_without_seats(base: Path) -> None:
-    model, tokenizer = batched(base), ChatTokenizer(base)
-    prompts = [tokenizer.prompt([{"role": "user", "content": text}])[0] for text in ("hello", "a longer one")]
-    found = model.write(prompts, "", GREEDY)
-    wanted = [open_model("tiny", base).complete(talk(text), GREEDY) for text in ("hello", "a longer one")]
-    assert found == [one.completion_token_ids for one in wanted]

@@ -19,13 +19,11 @@ from training.losses import (
     gae,
     group_advantages,
     k3,
-    kl_of_tokens,
     leave_one_out,
     nll,
     per_token,
     per_turn,
     q_target,
-    score_function,
     sequence_policy,
     token_logprobs,
     weighted_nll,
@@ -373,28 +371,3 @@ def test_both_answers_of_a_pair_are_learned() -> None:
 def test_gradient_of_the_expectile(difference: float) -> None:
     given = torch.tensor([difference], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda d: expectile(d, 0.7), given)
-
-
-def test_the_score_function_has_the_gradient_of_the_mean_worth_of_all_answers() -> None:
-    logits = torch.tensor([0.3, -0.2, 0.9], dtype=torch.float64, requires_grad=True)
-    worth = torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)
-    (wanted,) = torch.autograd.grad(-(torch.softmax(logits, 0) * worth).sum(), logits)
-    logprobs = torch.log_softmax(logits, 0)
-    # Every answer as often as the policy writes it.
-    estimate = (torch.softmax(logits, 0).detach() * score_function(logprobs, worth)).sum()
-    (found,) = torch.autograd.grad(estimate, logits)
-    assert torch.allclose(found, wanted)
-
-
-def test_the_kl_of_tokens_is_that_of_torch_and_pulls_at_the_policy_alone() -> None:
-    draw = torch.Generator().manual_seed(0)
-    new = torch.randn(5, 7, generator=draw, dtype=torch.float64, requires_grad=True)
-    old = torch.randn(5, 7, generator=draw, dtype=torch.float64, requires_grad=True)
-    found = kl_of_tokens(new, old)
-    wanted = torch.distributions.kl_divergence(
-        torch.distributions.Categorical(logits=new), torch.distributions.Categorical(logits=old)
-    )
-    assert torch.allclose(found, wanted)
-    assert not kl_of_tokens(new, new).abs().gt(1e-12).any()
-    found.sum().backward()
-    assert new.grad is not None and new.grad.any() and old.grad is None
